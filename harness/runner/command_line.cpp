@@ -198,7 +198,7 @@ std::string usage(std::string_view program) {
       "\n"
       "  {0} --list-json [--subject ./LIBRARY.so]      the cases as JSON, for launchers\n"
       "  {0} --warm --subject NAME or ./LIBRARY.so     stays, and becomes ranks on request, for launchers\n"
-      "  {0} --check-scenario FILE [--ranks N]         whether a document can be played (by N ranks), for launchers\n"
+      "  {0} --check-scenario FILE [--ranks N]         how many ranks can play a document (N can), for launchers\n"
       "  {0} --make-scenario SEED --ranks N,…          random documents as JSON, one in a line, for launchers: "
       "of --count seeds, for\n"
       "                                                the kind --engine, for subjects that claim "

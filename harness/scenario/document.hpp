@@ -91,8 +91,6 @@ class Node {
 
 /// Numbers of ranks in documents.
 inline constexpr int most_ranks = 1 << 20;
-/// The largest world that a document can name, as for --ranks.
-inline constexpr int largest_world = 1024;
 
 /// The exact time: `25ms`, `1.5us`. The unit is the largest that the time is at least one of.
 std::string duration_text(Nanoseconds time);

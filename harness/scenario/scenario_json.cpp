@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "harness/base/json_parse.hpp"
 #include "harness/base/json_position.hpp"
 #include "harness/base/json_text.hpp"
+#include "harness/control/control_plane.hpp"
 #include "harness/scenario/document_error.hpp"
 #include "harness/scenario/parts_json.hpp"
 #include "harness/scenario/validate_script.hpp"
@@ -30,7 +32,7 @@ Scenario read_parts(const Json& json, scenario::CallPlaces& places) {
                 .plan = is_old ? scenario::read_plan_of_version_1(node.at("plan")) : read_plan(node.at("plan")),
                 .script = read_script(node.at("script"), places)};
   if (const auto size = node.find("world_size"))
-    read.world_size = static_cast<int>(size->integer(1, scenario::largest_world));
+    read.world_size = static_cast<int>(size->integer(1, control::ControlPlane::max_world_size));
   if (const auto costs = node.find("costs")) read_costs(*costs, read.costs, read.device);
   return read;
 }
@@ -47,11 +49,15 @@ std::string place_in_document(const std::string& place, const scenario::CallPlac
   return place;
 }
 
-/// Reads and validates a document. `world_size` as for `parse_scenario`.
-Scenario read_whole(const Json& json, std::optional<int> world_size) {
+/// Chooses the size of the world that has to play a scenario. Nullopt: any size.
+using ChooseSize = std::function<std::optional<int>(const Scenario&)>;
+
+/// Reads and validates a document.
+Scenario read_whole(const Json& json, const ChooseSize& choose) {
   scenario::CallPlaces places;
   Scenario read = read_parts(json, places);
   try {
+    const std::optional<int> world_size = choose(read);
     if (world_size) scenario::require_world_size(read, *world_size);
     validate(read);
     if (world_size) scenario::validate_script_in_world(read, *world_size);
@@ -73,11 +79,15 @@ void to_json(Json& json, const Scenario& scenario) {
     json["costs"] = std::move(costs);
 }
 
-void from_json(const Json& json, Scenario& scenario) { scenario = read_whole(json, std::nullopt); }
+void from_json(const Json& json, Scenario& scenario) {
+  scenario = read_whole(json, [](const Scenario&) { return std::nullopt; });
+}
 
-Scenario parse_scenario(std::string_view text, std::optional<int> world_size) {
+namespace {
+
+Scenario parse(std::string_view text, const ChooseSize& choose) {
   try {
-    return read_whole(base::parse_json(text), world_size);
+    return read_whole(base::parse_json(text), choose);
   } catch (const base::DuplicateKey& error) {
     const scenario::DocumentError twice(
         "", fmt::format("duplicate key {}: remove one of the two", base::dump_line(error.key())));
@@ -100,6 +110,21 @@ Scenario parse_scenario(std::string_view text, std::optional<int> world_size) {
     throw scenario::DocumentError("", fmt::format("no JSON: {}", why))
         .in(base::position_at(text, syntax->byte == 0 ? 0 : syntax->byte - 1));
   }
+}
+
+}  // namespace
+
+Scenario parse_scenario(std::string_view text, std::optional<int> world_size) {
+  return parse(text, [&](const Scenario&) { return world_size; });
+}
+
+Scenario parse_playable_scenario(std::string_view text, std::optional<int> ranks) {
+  std::optional<int> size;
+  Scenario read = parse(text, [&](const Scenario& found) {
+    return size = ranks.value_or(found.world_size.value_or(default_world_size));
+  });
+  read.world_size = size;
+  return read;
 }
 
 base::TextPosition scenario::position_of_call(std::string_view text, const std::optional<ScriptPlace>& call) {

@@ -19,10 +19,16 @@ void to_json(nlohmann::ordered_json& json, const Scenario& scenario);
 void from_json(const nlohmann::ordered_json& json, Scenario& scenario);
 
 /// The same from a text, which may be invalid JSON, or name a key twice. The error is a scenario::DocumentError with
-/// its position in the text. With `world_size`, it also refuses a document that a world of this size cannot play. It
-/// first refuses another size, and then a call for a rank that the world does not have: other ranks may lack a call
-/// only because of it.
+/// its position in the text. With `world_size`, it also refuses a document that a world of this size cannot play.
+/// Checks world_size before the ranks of calls, so that a wrong size is the first error.
 Scenario parse_scenario(std::string_view text, std::optional<int> world_size = std::nullopt);
+
+/// The ranks of a world that plays a document without `world_size`.
+inline constexpr int default_world_size = 2;
+
+/// Like `parse_scenario`, for a world of `ranks` ranks. Without `ranks`, of the document's `world_size`, or else of
+/// `default_world_size`. The result's `world_size` is that number.
+Scenario parse_playable_scenario(std::string_view text, std::optional<int> ranks);
 
 namespace scenario {
 

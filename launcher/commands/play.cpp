@@ -316,11 +316,13 @@ std::vector<AskedDocument> check_documents(const PlayOptions& options, std::span
                                            SignalWatch& signals) {
   std::vector<AskedDocument> asked;
   for (const std::filesystem::path& scenario : options.scenarios) {
-    AskedDocument& each = asked.emplace_back(AskedDocument{document_of(scenario, options.ranks), ""});
+    AskedDocument& each = asked.emplace_back(AskedDocument{{.file = scenario}, ""});
     try {
+      std::optional<int> ranks = options.ranks;
       for (const Contender& contender : contenders) {
-        check_scenario(contender.worker, scenario, each.document.ranks, signals);
-        plan_of(contender, {&each.document, 1});
+        ranks = check_scenario(contender.worker, scenario, ranks, signals);
+        each.document.ranks = *ranks;
+        require_playable(contender, each.document);
       }
     } catch (const CommandError& error) {
       if (error.code() != usage) throw;

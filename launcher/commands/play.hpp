@@ -19,7 +19,7 @@ namespace shardproof::launcher {
 struct PlayOptions {
   std::vector<std::filesystem::path> scenarios;  ///< at least one
   PlanOptions plan;
-  std::optional<int> ranks;  ///< Empty: each document says it, or has 2.
+  std::optional<int> ranks;  ///< Empty: each document says it, or the worker has a default.
   std::filesystem::path worker;
   OutputOptions out;  ///< Empty: the command keeps no output.
   std::filesystem::path trace;  ///< A file for Perfetto, or `-` for standard output. Empty: no trace.

@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "harness/base/input_file.hpp"
-#include "harness/base/json_fields.hpp"
 #include "harness/base/json_parse.hpp"
 #include "harness/protocol/play_result.hpp"
 #include "harness/protocol/subject_name.hpp"
@@ -49,25 +48,17 @@ void refuse_one_twice(const std::string& requested, const Contender& one, const 
                          requested, one.requested, other.requested));
 }
 
+/// A world that plays documents, without them. Throws CommandError (usage) if the world is impossible.
+protocol::WorldPlan playing_world(const Contender& contender, int ranks) {
+  protocol::WorldPlan world = world_of(contender.worker.listing, contender.plan, ranks);
+  if (!world.skipped.empty()) throw CommandError(usage, fmt::format("--ranks {}: {}", ranks, world.skipped));
+  return world;
+}
+
 }  // namespace
 
-// The most ranks that --ranks takes. The check of the document refuses more, with their place in the document.
-constexpr int most_named_ranks = 1024;
-
-Document document_of(const std::filesystem::path& file, std::optional<int> ranks) {
-  Document document{.file = file, .ranks = ranks.value_or(2)};
-  std::error_code unknown;
-  if (ranks || !std::filesystem::is_regular_file(file, unknown)) return document;
-  try {
-    const auto json = base::parse_json(base::read_input(file));
-    const auto size = json.is_object() ? json.find("world_size") : json.end();
-    if (size == json.end()) return document;
-    const auto ranks_named = base::read_integer<int>(*size, "world_size");
-    if (ranks_named >= 1 && ranks_named <= most_named_ranks) document.ranks = ranks_named;
-    return document;
-  } catch (const std::exception&) {
-    return document;  // the check of the document says why
-  }
+void require_playable(const Contender& contender, const Document& document) {
+  playing_world(contender, document.ranks);
 }
 
 PlayPlan plan_of(const Contender& contender, std::span<const Document> documents) {
@@ -80,9 +71,7 @@ PlayPlan plan_of(const Contender& contender, std::span<const Document> documents
     files.push_back(std::filesystem::absolute(document.file));
   }
   for (auto& [size, files] : by_size) {
-    protocol::WorldPlan& world =
-        result.plan.worlds.emplace_back(world_of(contender.worker.listing, contender.plan, size));
-    if (!world.skipped.empty()) throw CommandError(usage, fmt::format("--ranks {}: {}", size, world.skipped));
+    protocol::WorldPlan& world = result.plan.worlds.emplace_back(playing_world(contender, size));
     world.planned = static_cast<int>(result.plan.worlds.size()) - 1;
     world.scenarios = std::move(files);
     world.cases = protocol::play_case_ids(world);

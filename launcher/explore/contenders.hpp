@@ -5,7 +5,6 @@
 #include <array>
 #include <cstddef>
 #include <filesystem>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -51,9 +50,8 @@ struct Document {
   int ranks = 1;
 };
 
-/// The document with its number of ranks: `ranks` if the user gave a number, else the world size that the document
-/// names, else 2. A document that cannot be read gets 2 ranks, too: the check of the document says why.
-Document document_of(const std::filesystem::path& file, std::optional<int> ranks);
+/// Throws CommandError (usage) if no world of the document's ranks can run here.
+void require_playable(const Contender& contender, const Document& document);
 
 /// A plan with a world for each number of ranks. In its world, a document's case has the same position as the document
 /// has.
@@ -62,7 +60,7 @@ struct PlayPlan {
   std::vector<std::string> ids;  ///< by document
 };
 
-/// Throws CommandError (usage) if such a world is impossible.
+/// Throws like `require_playable`.
 PlayPlan plan_of(const Contender& contender, std::span<const Document> documents);
 
 /// The result of one document on one contender.

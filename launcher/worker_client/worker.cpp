@@ -368,15 +368,24 @@ std::vector<MadeScenario> smaller_scenarios(const Worker& worker, const std::fil
   return read_scenarios(worker, ask(worker, arguments, signals, worker_time_limit), arguments.front());
 }
 
-void check_scenario(const Worker& worker, const std::filesystem::path& document, int ranks, SignalWatch& signals) {
-  const std::vector<std::string> arguments{"--check-scenario", std::filesystem::absolute(document).string(), "--ranks",
-                                           std::to_string(ranks)};
+int check_scenario(const Worker& worker, const std::filesystem::path& document, std::optional<int> ranks,
+                   SignalWatch& signals) {
+  std::vector<std::string> arguments{"--check-scenario", std::filesystem::absolute(document).string()};
+  if (ranks) arguments.insert(arguments.end(), {"--ranks", fmt::format("{}", *ranks)});
   const Answer answer = ask(worker, arguments, signals, worker_time_limit);
-  if (answer.end == Exit{}) return;
   const std::string said = answer.complaint.empty() ? "it prints no error" : complaint_of(answer.complaint);
+  const auto refusal = [&](const std::string& why) {
+    return CommandError(infrastructure, fmt::format("{} cannot check whether it can play {}: {}",
+                                                    worker.program.string(), document.string(), why));
+  };
   if (answer.end && !answer.end->signalled && answer.end->code == protocol::rank_usage) throw CommandError(usage, said);
-  throw CommandError(infrastructure, fmt::format("{} cannot check whether it can play {}: {}", worker.program.string(),
-                                                 document.string(), said));
+  if (answer.end != Exit{}) throw refusal(said);
+  try {
+    const nlohmann::ordered_json json = parse_json(answer.text);
+    return base::Fields(json, "answer").integer<int>("ranks");
+  } catch (const std::exception& error) {
+    throw refusal(fmt::format("its answer is malformed: {}", reports::printable(error.what())));
+  }
 }
 
 }  // namespace shardproof::launcher

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -58,9 +59,12 @@ void ask_for_cases(Worker& worker, const std::filesystem::path& subject_library,
 protocol::GpuListing ask_gpus(const Worker& worker, const std::filesystem::path& backend, SignalWatch& signals,
                               std::chrono::milliseconds time_limit = worker_time_limit);
 
-/// Checks that the worker can read the document, and that this many ranks can make the calls of its script. Throws
-/// CommandError (usage) with the document's error.
-void check_scenario(const Worker& worker, const std::filesystem::path& document, int ranks, SignalWatch& signals);
+/// Checks that the worker can read the document, and that this many ranks can make the calls of its script. Without
+/// `ranks`, the worker takes the document's own number, or its default. Returns the number of ranks.
+///
+/// Throws CommandError (usage) with the document's error.
+int check_scenario(const Worker& worker, const std::filesystem::path& document, std::optional<int> ranks,
+                   SignalWatch& signals);
 
 /// A scenario that a worker has made. Only workers read its text.
 struct MadeScenario {

@@ -17,7 +17,7 @@
 #include "fixtures/oracles/serial_model.hpp"
 #include "harness/base/digest.hpp"
 #include "harness/player/play.hpp"
-#include "harness/runner/play/play_case.hpp"
+#include "harness/runner/play/scenario_document.hpp"
 #include "harness/scenario/generator/pairwise.hpp"
 #include "harness/scenario/scenario_json.hpp"
 #include "suites/checks/fabric.hpp"

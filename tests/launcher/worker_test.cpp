@@ -144,3 +144,22 @@ TEST_CASE("a listing comes back as it was, and the worker sees no other launcher
   CHECK(worker.program.is_absolute());
   CHECK(worker.listing_text == text_of(directory / "listing"));
 }
+
+TEST_CASE("a worker that does not say how many ranks play a document is not believed") {
+  const TemporaryDirectory directory;
+  SignalWatch signals;
+  const auto checked = [&](const std::string& text, ExitCode code) {
+    try {
+      check_scenario(find_worker(script(directory, text)), "a.json", std::nullopt, signals);
+    } catch (const CommandError& error) {
+      CHECK(error.code() == code);
+      return std::string(error.what());
+    }
+    return std::string("accepted");
+  };
+  CHECK(checked("[ $# = 2 ] && echo '{\"ranks\": 3}'", all_passed) == "accepted");
+  CHECK_THAT(checked("echo '{}'", infrastructure),
+             ContainsSubstring("cannot check whether it can play a.json: its answer is malformed: "));
+  CHECK_THAT(checked("true", infrastructure), ContainsSubstring("its answer is malformed: "));
+  CHECK_THAT(checked("kill -SEGV $$", infrastructure), ContainsSubstring("it prints no error"));
+}

@@ -14,50 +14,25 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
-#include <sstream>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <unordered_map>
+#include <utility>
 #include <variant>
 #include <vector>
 
-#include "harness/base/input_file.hpp"
 #include "harness/base/json_text.hpp"
 #include "harness/player/play.hpp"
 #include "harness/player/player.hpp"
 #include "harness/player/run.hpp"
 #include "harness/protocol/play_result.hpp"
 #include "harness/protocol/run_directory.hpp"
-#include "harness/scenario/document_error.hpp"
-#include "harness/scenario/scenario_json.hpp"
+#include "harness/runner/play/scenario_document.hpp"
 #include "harness/trace/timeline.hpp"
 #include "harness/world/rank.hpp"
 
 namespace shardproof::runner {
-
-Scenario read_scenario(const std::filesystem::path& document, std::optional<int> world_size) {
-  // Every rank reads the document again. The launcher's check whether it can be played reads it, too.
-  std::error_code unknown;  // if the path cannot be checked, opening it reports the reason
-  if (std::filesystem::exists(document, unknown) && !std::filesystem::is_regular_file(document, unknown))
-    throw std::invalid_argument(fmt::format(
-        "cannot read the scenario {}: ranks read it several times, so it must be a regular file", document.string()));
-  std::ifstream file(document, std::ios::binary);
-  std::ostringstream text;
-  if (file) text << file.rdbuf();
-  if (!file || text.str().empty()) {
-    throw std::invalid_argument(fmt::format("cannot read the scenario {}: {}", document.string(),
-                                            file ? "it is empty" : std::generic_category().message(errno)));
-  }
-  try {
-    return parse_scenario(text.str(), world_size);
-  } catch (const scenario::DocumentError& error) {
-    throw std::invalid_argument(error.in_file(document.string()));
-  } catch (const std::invalid_argument& error) {
-    throw std::invalid_argument(fmt::format("{}: {}", document.string(), error.what()));
-  }
-}
 
 namespace {
 
@@ -214,19 +189,18 @@ void write_result(const protocol::PlayResult& result, const std::filesystem::pat
 // A document, as failures cite it: by its own path and line, not by those of this file.
 class CitedDocument {
  public:
-  explicit CitedDocument(const std::filesystem::path& file) : file_(file.string()), text_(base::read_input(file)) {}
+  explicit CitedDocument(ScenarioDocument document)
+      : document_(std::move(document)), file_(document_.file().string()) {}
+
+  Scenario scenario() const { return document_.scenario(); }
 
   /// Adds a failure of the running case at a call of the script, or at the plan without one.
   void fail(const std::string& text, const std::optional<ScriptPlace>& call, bool ends_case) const {
-    report("FAIL", line_of(call), text,
+    report("FAIL", document_.line_of(call), text,
            ends_case ? Catch::ResultDisposition::Normal : Catch::ResultDisposition::ContinueOnFailure);
   }
 
  private:
-  std::size_t line_of(const std::optional<ScriptPlace>& call) const {
-    return scenario::position_of_call(text_, call).line;
-  }
-
   void report(const char* macro, std::size_t line, const std::string& text,
               Catch::ResultDisposition::Flags disposition) const {
     Catch::AssertionHandler handler(Catch::StringRef(macro), Catch::SourceLineInfo(file_.c_str(), line), {},
@@ -235,7 +209,8 @@ class CitedDocument {
     handler.complete();
   }
 
-  std::string file_, text_;
+  ScenarioDocument document_;
+  std::string file_;
 };
 
 // The failure text leaves out the rank, so that it is the same on all ranks that made the same mistake.
@@ -262,7 +237,8 @@ cases::BoundCase play_case(const protocol::WorldPlan& plan, const std::string& i
   info.world_size = plan.size;
   info.params = {{"W", std::to_string(plan.size)}};
   info.file = document.string();
-  const auto body = [id, scenario = read_scenario(document), cited = CitedDocument(document),
+  CitedDocument cited{ScenarioDocument(document)};
+  const auto body = [id, scenario = cited.scenario(), cited,
                      directory = protocol::WorldDirectory{plan.directory}](Rank& rank) {
     const Run run = play_or_fail(rank, scenario, cited);
     const Script& script = run.scenario().script;

@@ -11,7 +11,7 @@
 #include "harness/device/cuda/vendor_module.hpp"
 #include "harness/protocol/ending.hpp"
 #include "harness/runner/complaint.hpp"
-#include "harness/runner/play/play_case.hpp"
+#include "harness/runner/play/scenario_document.hpp"
 #include "harness/scenario/generator/generator.hpp"
 #include "harness/scenario/generator/shrinker.hpp"
 #include "harness/scenario/scenario_json.hpp"
@@ -50,12 +50,13 @@ protocol::GpuListing gpus_of(const std::filesystem::path& backend) {
 
 int answer_about(const std::filesystem::path& scenario, std::optional<int> ranks) {
   try {
-    read_scenario(scenario, ranks);
-    return rank_left;
+    const Scenario playable = ScenarioDocument(scenario).playable_scenario(ranks);
+    fmt::print("{}\n", base::dump_line({{"ranks", playable.world_size.value()}}));
   } catch (const std::invalid_argument& error) {
     complain(error.what());
     return rank_usage;
   }
+  return std::fflush(stdout) == 0 ? rank_left : rank_usage;
 }
 
 int answer_with_gpus(const std::filesystem::path& backend) {

@@ -14,8 +14,8 @@ namespace shardproof::runner {
 /// The GPUs that ranks can use through this backend, or the reason why no GPU is usable.
 int answer_with_gpus(const std::filesystem::path& backend);
 
-/// Reports by its exit code whether the document can be played: by any number of ranks, or by `ranks`. Prints nothing
-/// to standard output.
+/// A line with the number of ranks that can play the document: `{"ranks"}`. It is `ranks`, or the document's own number
+/// (`parse_playable_scenario`). An exit code for a document that they cannot play.
 int answer_about(const std::filesystem::path& scenario, std::optional<int> ranks);
 /// A line for every seed: `{"seed", "ranks", "scenario"}`. Throws UsageError for unknown names of features or
 /// ingredients.
