@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -18,6 +20,7 @@
 #include "launcher/commands/option_declarations.hpp"
 #include "launcher/commands/option_values.hpp"
 #include "launcher/commands/play.hpp"
+#include "launcher/commands/play_output.hpp"
 #include "launcher/commands/shared_options.hpp"
 #include "launcher/commands/subcommand.hpp"
 #include "launcher/explore/contenders.hpp"
@@ -30,8 +33,8 @@
 #include "launcher/run/run.hpp"
 #include "reports/export/chrome_trace.hpp"
 #include "reports/export/columns.hpp"
+#include "reports/export/command_line_words.hpp"
 #include "reports/export/failure_text.hpp"
-#include "reports/export/terminal.hpp"
 #include "reports/play/compiled_steps.hpp"
 #include "reports/play/play.hpp"
 
@@ -103,19 +106,21 @@ void require_outputs(const PlayOptions& options) {
   if (options.scenarios.size() == 1) return;
   for (const auto& [name, file] : {std::pair("--trace", &options.trace), std::pair("--plan-dot", &options.plan_dot)}) {
     if (!file->empty())
-      throw CommandError(usage,
-                         fmt::format("{} with several scenarios: the file is for one: play that one alone", name));
+      throw CommandError(usage, fmt::format("{0} takes one scenario: leave {0} out, or give one scenario", name));
   }
 }
 
-/// The command line that plays only this one of several documents.
-std::vector<std::string> argv_for(const std::filesystem::path& document, const PlayOptions& options,
-                                  std::vector<std::string> argv) {
-  std::erase_if(argv, [&](const std::string& word) {
-    return word != document.string() &&
-           std::ranges::find(options.scenarios, std::filesystem::path(word)) != options.scenarios.end();
-  });
-  return argv;
+/// The command line that plays this one of several documents, with the options that the play depends on.
+std::vector<std::string> argv_for(const std::filesystem::path& document, const std::vector<std::string>& argv) {
+  std::vector<std::string_view> options{"--worker", "--subject", "--fault", "--ranks", "--timeout", "--device"};
+  options.insert(options.end(), std::begin(reports::gpu_options), std::end(reports::gpu_options));
+  const std::vector<std::string> words = reports::words_given(argv, options, std::array{reports::share_gpus_flag});
+  const std::string file = document.string();
+  std::vector<std::string> command{argv.front(), play_help.name};
+  if (!file.starts_with('-')) command.push_back(file);
+  command.insert(command.end(), words.begin(), words.end());
+  if (file.starts_with('-')) command.insert(command.end(), {std::string(reports::end_of_options), file});
+  return command;
 }
 
 /// Plays documents on one subject, and shows each.
@@ -124,16 +129,15 @@ class OneSubjectPlay {
   OneSubjectPlay(const PlayOptions& options, Contender player)
       : options_(options),
         player_(std::move(player)),
-        terminal_(options.json || options.trace == trace_to_output ? stderr : stdout, options.terminal),
-        json_(nlohmann::ordered_json::array()) {}
+        output_(options.json || options.trace == trace_to_output ? stderr : stdout, options) {}
 
   /// Returns the exit code.
-  int run(std::span<const AskedDocument> asked, std::span<const std::string> kept_files,
+  int run(std::span<const CheckedDocument> checked, std::span<const std::string> kept_files,
           const std::vector<std::string>& argv, SignalWatch& signals) {
-    const std::vector<Document> documents = playable(asked);
+    const std::vector<Document> documents = playable(checked);
     if (documents.empty()) {
-      for (const AskedDocument& each : asked) refuse(each);
-      print_array();
+      for (const CheckedDocument& each : checked) output_.refuse(each);
+      output_.print_array();
       return usage;
     }
     const rendezvous::RendezvousDirectory scratch = rendezvous::RendezvousDirectory::make(1);
@@ -141,8 +145,8 @@ class OneSubjectPlay {
     ClaimedDirectory claimed(keeps_run ? options_.out : OutputOptions{.directory = scratch.path() / "run"});
     for (const std::string& name : kept_files) claimed.note_file(name);
     const protocol::RunDirectory directory = claimed.run();
-    if (keeps_run) terminal_.show_files_of(directory);
-    else terminal_.keep_nothing();
+    if (keeps_run) output_.terminal().show_files_of(directory);
+    else output_.terminal().keep_nothing();
 
     PlayPlan play = plan_of(player_, documents);
     warm_up(player_.worker, player_.plan, directory.warm_log(), signals);
@@ -152,67 +156,49 @@ class OneSubjectPlay {
     const RetryOptions retry{.retries = 0, .max_hangs = std::numeric_limits<int>::max()};
     RunResult run = run_plan(player_.worker, std::move(play.plan), directory, std::move(head), signals, silent, retry);
     auto id = play.ids.begin();
-    for (const AskedDocument& each : asked) {
-      if (!each.refusal.empty()) refuse(each);
-      else show(each, *id++, run, directory, argv);
+    for (const CheckedDocument& each : checked) {
+      if (!each.refusal.empty()) output_.refuse(each);
+      else show(each.document, *id++, run, directory, argv);
     }
-    print_array();
+    output_.print_array();
     for (const std::string& error : {run.output_error, run.infrastructure_error}) {
       if (!error.empty()) print_error(error);
     }
-    if (run.interrupted_by != 0) print_error("interrupted before the scenario was played to its end");
-    else require_printed(terminal_.finish());
+    if (run.interrupted_by == 0) output_.finish();
+    else
+      print_error(documents.size() == 1 ? "interrupted before the scenario was played to its end"
+                                        : "interrupted before all scenarios were played");
     const int code = exit_code(run);
-    if (!is_refused_) return code;
+    if (!output_.is_refused()) return code;
     return code > 128 ? code : usage;
   }
 
  private:
-  /// The JSON of several documents.
-  void print_array() const {
-    if (options_.json && options_.scenarios.size() > 1) print_output(base::dump_document(json_) + "\n");
-  }
-
-  void refuse(const AskedDocument& asked) {
-    is_refused_ = true;
-    terminal_.finish();
-    print_error(asked.refusal);
-    json_.push_back(element_of(asked.document, asked.refusal, nullptr));
-  }
-
-  void show(const AskedDocument& asked, const std::string& id, RunResult& run, const protocol::RunDirectory& directory,
+  void show(const Document& document, const std::string& id, RunResult& run, const protocol::RunDirectory& directory,
             const std::vector<std::string>& argv) {
-    const Document& document = asked.document;
     const auto result = std::ranges::find(run.report.cases, id, [](const auto& one) { return one.info.id; });
     if (result == run.report.cases.end()) return;  // the run says why it has none
     if (result->verdict == reports::Verdict::skipped) {
-      return refuse(
+      output_.refuse(
           {document, fmt::format("{} cannot be played: {}", document.file.string(), reports::skip_reason(*result))});
+      return;
     }
     const reports::WorldResult& world = run.report.worlds.at(static_cast<std::size_t>(result->world));
     const std::vector<protocol::PlayResult> ranks = play_results(directory.world(world.number), id, document.ranks);
-    show_result(document, why_bad(*result, run.report), ranks, world);
+    if (options_.json)
+      output_.show(document, why_bad(*result, run.report), ranks.empty() ? nullptr : reports::to_json(ranks, world));
+    else if (!ranks.empty()) show_text(document, ranks, world);
     if (reports::is_bad(result->verdict)) {
-      run.report.head.argv = argv_for(document.file, options_, argv);
-      terminal_.print(reports::fitted(reports::failure_text(*result, run.report, terminal_.style())));
+      if (options_.scenarios.size() > 1) run.report.head.argv = argv_for(document.file, argv);
+      output_.terminal().print(reports::fitted(reports::failure_text(*result, run.report, output_.terminal().style())));
     }
     write_files(document, ranks, result->verdict);
   }
 
-  void show_result(const Document& document, const std::string& why, const std::vector<protocol::PlayResult>& ranks,
-                   const reports::WorldResult& world) {
-    if (options_.json) {
-      const bool is_alone = options_.scenarios.size() == 1;
-      if (!is_alone)
-        json_.push_back(element_of(document, why, ranks.empty() ? nullptr : reports::to_json(ranks, world)));
-      else if (!ranks.empty()) print_output(base::dump_document(reports::to_json(ranks, world)) + "\n");
-      return;
-    }
-    if (ranks.empty()) return;
-    terminal_.print(reports::fitted(fmt::format("{}{}\n{}", std::exchange(is_first_, false) ? "" : "\n",
-                                                reports::printable(heading(document, player_)),
-                                                reports::to_text(ranks, world, text_width))));
-    if (options_.show_plan) terminal_.print("\n" + reports::compiled_steps_text(ranks));
+  void show_text(const Document& document, const std::vector<protocol::PlayResult>& ranks,
+                 const reports::WorldResult& world) {
+    output_.show(heading(document, player_), reports::to_text(ranks, world, text_width));
+    if (options_.show_plan) output_.terminal().print("\n" + reports::compiled_steps_text(ranks));
   }
 
   void write_files(const Document& document, const std::vector<protocol::PlayResult>& ranks, reports::Verdict verdict) {
@@ -220,22 +206,21 @@ class OneSubjectPlay {
       if (!ranks.empty()) print_output(trace_text(ranks));
     } else if (!options_.trace.empty() && !ranks.empty()) {
       write_file(options_.trace, trace_text(ranks));
-      terminal_.print(fmt::format("trace: {}", options_.trace.string()));
+      output_.terminal().print(fmt::format("trace: {}", options_.trace.string()));
     }
     if (options_.plan_dot.empty()) return;
     if (reports::has_compiled_step(ranks)) {
       write_file(options_.plan_dot, reports::compiled_steps_dot(ranks.front()));
-      terminal_.print(fmt::format("plan: {}", options_.plan_dot.string()));
+      output_.terminal().print(fmt::format("plan: {}", options_.plan_dot.string()));
     } else if (!reports::is_bad(verdict)) {
-      refuse({document, fmt::format("{} is not written: {}", options_.plan_dot.string(), reports::no_compiled_step)});
+      output_.refuse(
+          {document, fmt::format("{} is not written: {}", options_.plan_dot.string(), reports::no_compiled_step)});
     }
   }
 
   const PlayOptions& options_;
   Contender player_;
-  Terminal terminal_;
-  nlohmann::ordered_json json_;  // of several documents
-  bool is_first_ = true, is_refused_ = false;
+  PlayOutput output_;
 };
 
 class PlayCommand final : public Subcommand {
@@ -298,8 +283,8 @@ class PlayCommand final : public Subcommand {
     SignalWatch signals;
     Contender player =
         find_contender({options_.plan.subject, options_.plan.fault}, options_.plan, options_.worker, signals);
-    const std::vector<AskedDocument> asked = check_documents(options_, {&player, 1}, signals);
-    return OneSubjectPlay(options_, std::move(player)).run(asked, kept_files, argv, signals);
+    const std::vector<CheckedDocument> checked = check_documents(options_, {&player, 1}, signals);
+    return OneSubjectPlay(options_, std::move(player)).run(checked, kept_files, argv, signals);
   }
 
  private:
@@ -312,11 +297,11 @@ class PlayCommand final : public Subcommand {
 
 }  // namespace
 
-std::vector<AskedDocument> check_documents(const PlayOptions& options, std::span<const Contender> contenders,
-                                           SignalWatch& signals) {
-  std::vector<AskedDocument> asked;
+std::vector<CheckedDocument> check_documents(const PlayOptions& options, std::span<const Contender> contenders,
+                                             SignalWatch& signals) {
+  std::vector<CheckedDocument> checked;
   for (const std::filesystem::path& scenario : options.scenarios) {
-    AskedDocument& each = asked.emplace_back(AskedDocument{{.file = scenario}, ""});
+    CheckedDocument& each = checked.emplace_back(CheckedDocument{{.file = scenario}, ""});
     try {
       std::optional<int> ranks = options.ranks;
       for (const Contender& contender : contenders) {
@@ -329,22 +314,15 @@ std::vector<AskedDocument> check_documents(const PlayOptions& options, std::span
       each.refusal = error.what();
     }
   }
-  return asked;
+  return checked;
 }
 
-std::vector<Document> playable(std::span<const AskedDocument> asked) {
+std::vector<Document> playable(std::span<const CheckedDocument> checked) {
   std::vector<Document> documents;
-  for (const AskedDocument& each : asked) {
+  for (const CheckedDocument& each : checked) {
     if (each.refusal.empty()) documents.push_back(each.document);
   }
   return documents;
-}
-
-nlohmann::ordered_json element_of(const Document& document, const std::string& error, nlohmann::ordered_json played) {
-  nlohmann::ordered_json element{{"scenario", document.file.string()}, {"error", nullptr}, {"played", nullptr}};
-  if (!error.empty()) element["error"] = error;
-  element["played"] = std::move(played);
-  return element;
 }
 
 std::unique_ptr<Subcommand> make_play_command() { return std::make_unique<PlayCommand>(); }

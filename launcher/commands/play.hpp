@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
 #include <string>
@@ -31,21 +30,17 @@ struct PlayOptions {
 };
 
 /// A document of the command line, before and after it was played.
-struct AskedDocument {
+struct CheckedDocument {
   Document document;
   std::string refusal;  ///< Why it cannot be played. Empty: it can, or it was played.
 };
 
 /// Checks each document on all contenders, so that a bad document does not keep the others from being played. Throws
 /// CommandError for every other reason than a bad document.
-std::vector<AskedDocument> check_documents(const PlayOptions& options, std::span<const Contender> contenders,
-                                           SignalWatch& signals);
+std::vector<CheckedDocument> check_documents(const PlayOptions& options, std::span<const Contender> contenders,
+                                             SignalWatch& signals);
 /// The documents without a refusal.
-std::vector<Document> playable(std::span<const AskedDocument> asked);
-
-/// An element of the JSON of several documents: `{scenario, error, played}`. The error is the document's refusal or the
-/// failure of its play, or null. `played` is the same as for a single document, or null.
-nlohmann::ordered_json element_of(const Document& document, const std::string& error, nlohmann::ordered_json played);
+std::vector<Document> playable(std::span<const CheckedDocument> checked);
 
 /// `shardproof play SCENARIO… --subject A,B`: plays each scenario on both subjects, and shows the differences. Returns
 /// the exit code, or throws CommandError.

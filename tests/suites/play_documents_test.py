@@ -159,12 +159,18 @@ class Documents(unittest.TestCase):
         self.assertEqual([element["played"] is not None for element in elements], [False, False, True])
         self.assertEqual(elements[2]["played"], self.json("good.json"))
         self.play("refused.json", "good.json", expect=1)
-        self.assertIn("the file is for one", self.play("good.json", "refused.json", "--trace", "t", expect=2).stderr)
+        said = self.play("good.json", "refused.json", "--trace", "t", expect=2).stderr
+        self.assertIn("--trace takes one scenario: leave --trace out, or give one scenario", said)
 
     def test_times_are_in_units_that_fit(self):
         self.overlap["costs"]["collectives"] = {"all_gather": "10ns", "reduce_scatter": "1.5us"}
         for child in self.overlap["model"]["root"]["children"]:
             child |= {"forward_sleep": 0, "backward_sleep": 0}
+        # A value of an option may be a word like the name of another scenario.
+        worker = pathlib.Path(LAUNCHER).parent / "shardproof-worker"
+        (self.folder / "w.json").symlink_to(worker)
+        played = self.play("refused.json", "--worker", "./w.json", "good.json", "./w.json", "--ranks=2", expect=2)
+        self.assertIn("\n  again: " + LAUNCHER + " play refused.json --worker ./w.json --ranks=2\n", played.stdout)
         self.write("short.json", self.overlap)
         said = self.play("short.json").stdout
         self.assertIn("\ntotal 4.5", said)
