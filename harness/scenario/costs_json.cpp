@@ -86,7 +86,7 @@ namespace {
 template <class Kind>
 Kind read_kind(const std::string& name, const Node& node, Kind last) {
   const Json text = name;
-  return Node(text, member_place(node.place(), name)).choice(last);
+  return Node(text, member_place(node.place(), name)).choice(last, "kind");
 }
 
 void read_work(const Node& node, CostModel& costs) {

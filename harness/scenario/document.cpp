@@ -34,6 +34,8 @@ std::optional<std::int64_t> whole(const nlohmann::ordered_json& value) {
   return value.is_number_integer() ? std::optional(value.get<std::int64_t>()) : std::nullopt;
 }
 
+std::string quoted(const std::vector<std::string>& names) { return fmt::format("\"{}\"", fmt::join(names, "\", \"")); }
+
 }  // namespace
 
 void Node::fail(std::string_view expected) const {
@@ -58,8 +60,15 @@ Node Node::at(std::string_view key) const {
   throw DocumentError(place_of(key), "is missing");
 }
 
-void Node::fail_without(std::string_view key, std::string_view expected) const {
-  throw DocumentError(place_of(key), fmt::format("is missing; {}", expected));
+void Node::fail_without(std::string_view key, const std::vector<std::string>& names) const {
+  throw DocumentError(place_of(key), fmt::format("is missing; one of {}", quoted(names)));
+}
+
+void Node::fail_choice(std::string_view noun, const std::vector<std::string>& names) const {
+  if (!is_text()) fail(fmt::format("one of {}", quoted(names)));
+  const std::string hint = base::closest_hint({names.begin(), names.end()}, text(), '"');
+  throw DocumentError(place_,
+                      fmt::format("unknown {0} {1}; {2}{0}s: {3}", noun, base::shown(value_), hint, quoted(names)));
 }
 
 std::optional<Node> Node::find(std::string_view key) const {

@@ -57,31 +57,32 @@ class Node {
   bool is_boolean() const { return value_.is_boolean(); }
   bool is_integer() const { return value_.is_number_integer(); }
 
-  /// One of the enumerators from zero up to `last`, by its name.
+  /// One of the enumerators from zero up to `last`, by its name. Errors call it a `noun`.
   template <class Enum>
-  Enum choice(Enum last) const {
+  Enum choice(Enum last, std::string_view noun = "name") const {
     for (std::underlying_type_t<Enum> i = 0; i <= static_cast<std::underlying_type_t<Enum>>(last); ++i) {
       if (value_.is_string() && value_.get_ref<const std::string&>() == to_string(static_cast<Enum>(i)))
         return static_cast<Enum>(i);
     }
-    fail(names_up_to(last));
+    fail_choice(noun, names_up_to(last));
   }
   /// The same for the value of a key. The error for a missing key lists the enumerators, too.
   template <class Enum>
   Enum choice_at(std::string_view key, Enum last) const {
-    if (const auto node = find(key)) return node->choice(last);
+    if (const auto node = find(key)) return node->choice(last, key);
     fail_without(key, names_up_to(last));
   }
 
  private:
   std::string place_of(std::string_view key) const;
-  [[noreturn]] void fail_without(std::string_view key, std::string_view expected) const;
+  [[noreturn]] void fail_without(std::string_view key, const std::vector<std::string>& names) const;
+  [[noreturn]] void fail_choice(std::string_view noun, const std::vector<std::string>& names) const;
 
   template <class Enum>
-  static std::string names_up_to(Enum last) {
-    std::string names;
+  static std::vector<std::string> names_up_to(Enum last) {
+    std::vector<std::string> names;
     for (std::underlying_type_t<Enum> i = 0; i <= static_cast<std::underlying_type_t<Enum>>(last); ++i)
-      names += fmt::format("{}\"{}\"", names.empty() ? "one of " : ", ", to_string(static_cast<Enum>(i)));
+      names.emplace_back(to_string(static_cast<Enum>(i)));
     return names;
   }
 

@@ -5,9 +5,8 @@
 namespace shardproof::scenario {
 
 std::string DocumentError::in_file(const std::string& file) const {
-  const std::string fix = fix_.empty() ? "" : fix_ + ": ";
-  if (!position_) return fmt::format("{}{}: {}", fix, file, what());
-  return fmt::format("{}{}:{}:{}: {}", fix, file, position_->line, position_->column, what());
+  if (!position_) return fmt::format("{}: {}", file, what());
+  return fmt::format("{}:{}:{}: {}", file, position_->line, position_->column, what());
 }
 
 }  // namespace shardproof::scenario

@@ -102,12 +102,12 @@ Scenario parse(std::string_view text, const ChooseSize& choose) {
     if (const std::size_t name_end = why.find("] "); name_end != std::string_view::npos)
       why.remove_prefix(name_end + 2);
     const auto* const syntax = dynamic_cast<const Json::parse_error*>(&error);
-    if (syntax == nullptr) throw scenario::DocumentError("", fmt::format("no JSON: {}", why));
+    if (syntax == nullptr) throw scenario::DocumentError("", fmt::format("invalid JSON: {}", why));
     if (const std::size_t place_end = why.find(": ");
         why.starts_with("parse error") && place_end != std::string_view::npos)
       why.remove_prefix(place_end + 2);
     // The library counts bytes from 1, up to the last byte that it has read.
-    throw scenario::DocumentError("", fmt::format("no JSON: {}", why))
+    throw scenario::DocumentError("", fmt::format("invalid JSON: {}", why))
         .in(base::position_at(text, syntax->byte == 0 ? 0 : syntax->byte - 1));
   }
 }

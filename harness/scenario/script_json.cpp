@@ -7,6 +7,7 @@
 
 #include "harness/scenario/calls.hpp"
 #include "harness/scenario/parts_json.hpp"
+#include "harness/scenario/refusal.hpp"
 
 namespace shardproof::scenario {
 
@@ -143,7 +144,7 @@ Json write_action(const Action& action) {
 
 Action read_action(const Node& node) {
   if (node.is_text()) {
-    const Action action{.kind = node.choice(last_call)};
+    const Action action{.kind = node.choice(last_call, "call")};
     if (call_of(action.kind).arguments.required()) node.fail("an object: this call says more than its name");
     return action;
   }
@@ -191,15 +192,20 @@ class BodyReader {
   BodyReader(Script::Segment& segment, std::vector<std::string>& places) : segment_(segment), places_(places) {}
 
   void read(const Node& element) {
-    if (!element.has("micro_batches")) return add(element, 0);
+    const bool is_block = element.has("micro_batches") || (element.has("body") && !element.has("call"));
+    if (!is_block) return add(element, 0);
     element.expect_keys({"micro_batches", "body"});
     const auto count = static_cast<int>(element.at("micro_batches").integer(1, most_micro_batches));
     if (next_ + count > most_micro_batches)
-      element.at("micro_batches").fail(fmt::format("at most {} micro-batches in an iteration", most_micro_batches));
+      fail(element.at("micro_batches").place(),
+           fmt::format("the blocks up to here have {} micro-batches, and an iteration has at most {}: shorten a block",
+                       next_ + count, most_micro_batches));
     const std::vector<Node> calls = element.at("body").elements();
     for (const Node& call : calls) {
-      if (call.has("micro_batches")) call.fail("a call: micro-batches have no micro-batches of their own");
-      if (call.has("micro_batch")) call.at("micro_batch").fail("no number: a block of micro-batches numbers its calls");
+      if (call.has("micro_batches"))
+        fail(call.place(), "a block of micro-batches cannot contain another block: move it out");
+      if (call.has("micro_batch"))
+        fail(call.at("micro_batch").place(), "leave \"micro_batch\" out: the block numbers its calls");
     }
     for (int i = 0; i < count; ++i, ++next_) {
       for (const Node& call : calls) add(call, next_);

@@ -13,7 +13,6 @@
 #include <utility>
 #include <vector>
 
-#include "harness/scenario/document_error.hpp"
 #include "harness/scenario/flow.hpp"
 #include "harness/scenario/refusal.hpp"
 #include "harness/scenario/validate_extension.hpp"
@@ -38,7 +37,8 @@ void require_ascending(const std::vector<int>& ranks, const std::string& place) 
 
 void require_in_world(const std::vector<int>& ranks, int size, const std::string& place) {
   if (!ranks.empty() && ranks.back() >= size)
-    fail(place, fmt::format("rank {} is not in a world of {}", ranks.back(), size));
+    fail(place, fmt::format("rank {} is not in a world of {}: use --ranks {} or more, or set \"world_size\"",
+                            ranks.back(), size, ranks.back() + 1));
 }
 
 // The forwards of a script, by the module that runs and by its paths. Each is followed once.
@@ -340,8 +340,8 @@ void validate_script(const Scenario& scenario) {
 
 void require_world_size(const Scenario& scenario, int size) {
   if (scenario.world_size && *scenario.world_size != size)
-    throw DocumentError("world_size", fmt::format("the document is for {} ranks, not {}", *scenario.world_size, size),
-                        fmt::format("use --ranks {}", *scenario.world_size));
+    fail("world_size", fmt::format("is {0}, but the world has {1} rank{2}: use --ranks {0}, or leave --ranks out",
+                                   *scenario.world_size, size, size == 1 ? "" : "s"));
   const std::vector<int>& shape = scenario.plan.mesh.shape;
   const auto in_mesh = std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
   const int imagined = scenario.device.imagined_ranks;
@@ -349,7 +349,7 @@ void require_world_size(const Scenario& scenario, int size) {
   if (!shape.empty() && in_mesh != ranks) {
     const std::string sizes = fmt::format("the mesh has {} ranks, and the world has {}", in_mesh, ranks);
     if (scenario.world_size || imagined != 0) fail("plan.mesh.shape", sizes);
-    throw DocumentError("plan.mesh.shape", sizes, fmt::format("use --ranks {}", in_mesh));
+    fail("plan.mesh.shape", fmt::format("{}: use --ranks {}", sizes, in_mesh));
   }
   require_ranks_in_world(scenario.script, size);
 }

@@ -757,10 +757,10 @@ TEST_CASE("a document says which hooks there are, and where") {
   CHECK(refused("register_hook").starts_with(place));
   CHECK(refused(registration({{"hook", "half"}})) ==
         place +
-            ".hook: expected one of \"plain\", \"doubled\", \"sum\", \"fp16_compress\", \"bf16_compress\", "
-            "\"not_callable\", found \"half\"");
+            ".hook: unknown hook \"half\"; hooks: \"plain\", \"doubled\", \"sum\", \"fp16_compress\", "
+            "\"bf16_compress\", \"not_callable\"");
   CHECK(refused(registration({{"hook", "plain"}, {"point", "late"}})) ==
-        place + ".point: expected one of \"reduction\", \"after_reduction\", \"after_accumulation\", found \"late\"");
+        place + ".point: unknown name \"late\"; names: \"reduction\", \"after_reduction\", \"after_accumulation\"");
   CHECK(refused(registration({{"hook", "sum"}, {"point", "after_reduction"}})) ==
         place + ".hook: a sum is for the point reduction only");
   CHECK(refused(registration({{"hook", "bf16_compress"}, {"fails_on", {0}}})) ==
@@ -795,15 +795,24 @@ TEST_CASE("an error names the place, what was expected there and what was found"
        "scenario: costs.colectives: no such key; closest is \"collectives\"; there is work, collectives, host_call, "
        "separate_resources, "
        "imagined_ranks, single_stream, hide_undeclared_memory"},
-      {"/model/root/kind", "conv",
+      {"/model/root/kind", "liner",
+       R"(scenario: model.root.kind: unknown kind "liner"; closest is "linear"; kinds: "sequential", "linear", )"
+       R"("convolution", "relu", "scale", "embedding", "layer_norm", "attention", "residual", "discard", "list", )"
+       R"("choice", "use")"},
+      {"/model/root/kind", 3,
        R"(scenario: model.root.kind: expected one of "sequential", "linear", "convolution", "relu", "scale", )"
-       R"("embedding", "layer_norm", "attention", "residual", "discard", "list", "choice", "use", found "conv")"},
+       R"("embedding", "layer_norm", "attention", "residual", "discard", "list", "choice", "use", found 3)"},
+      {"/plan/optimizer/kind", "adamW",
+       R"(scenario: plan.optimizer.kind: unknown kind "adamW"; closest is "adamw"; kinds: "sgd", "adam", "adamw")"},
+      {"/costs/collectives/all_gathr", "1ms",
+       R"(scenario: costs.collectives.all_gathr: unknown kind "all_gathr"; closest is "all_gather"; kinds: )"
+       R"("all_gather", "reduce_scatter", "all_reduce", "broadcast", "all_to_all", "send_recv", "barrier", )"
+       R"("coalesced")"},
       {"/model/root/children/0/in_features", 0,
        "scenario: model.root.children[0].in_features: expected an integer from 1 to 1048576, found 0"},
       {"/model/root/children/0/in_features", 4.0,
        "scenario: model.root.children[0].in_features: expected an integer from 1 to 1048576, found 4.0"},
-      {"/model/init", "normal",
-       R"(scenario: model.init: expected one of "uniform", "truncated_normal", found "normal")"},
+      {"/model/init", "normal", R"(scenario: model.init: unknown name "normal"; names: "uniform", "truncated_normal")"},
       {"/model/root/children/0",
        Json::object({{"name", "c"}, {"kind", "convolution"}, {"in_features", 4}, {"out_features", 4}}),
        "scenario: model.root.children[0].channels: is missing"},
@@ -845,8 +854,8 @@ TEST_CASE("an error names the place, what was expected there and what was found"
        "scenario: script.segments[0].body[1]: expected an object: this call says more than its name, found "
        "\"clip_grad_norm\""},
       {"/model/root/children/0/tensor", "pair",
-       "scenario: model.root.children[0].tensor: expected one of \"plain\", \"two_tensor\", \"low_precision\", found "
-       "\"pair\""},
+       "scenario: model.root.children[0].tensor: unknown name \"pair\"; closest is \"plain\"; names: \"plain\", "
+       "\"two_tensor\", \"low_precision\""},
       {"/plan/mixed_precision",
        {{"param", "f64"}},
        "scenario: plan.mixed_precision.param: expected \"bf16\", \"f16\" or \"f32\", found \"f64\""},
@@ -855,7 +864,7 @@ TEST_CASE("an error names the place, what was expected there and what was found"
        "scenario: plan.mixed_precision.params: no such key; closest is \"param\"; there is param, reduce, output, "
        "cast_forward_inputs"},
       {"/plan/initialisation", "deferred",
-       "scenario: plan.initialisation: expected one of \"direct\", \"meta\", found \"deferred\""},
+       "scenario: plan.initialisation: unknown name \"deferred\"; names: \"direct\", \"meta\""},
       {"/script/given", Json::array(),
        "scenario: script.given: expected inputs for at least one iteration, found an array of 0"},
       {"/script/given", Json::array({Json::array()}),
@@ -920,15 +929,16 @@ TEST_CASE("an error names the place, what was expected there and what was found"
        "scenario: plan.fully_shard.wrap[0].modules[0]: the model has no module \"lair\"; closest is \"layer\""},
       {"/plan/optimizer/rate", nullptr, "scenario: plan.optimizer.rate: expected a finite number, found null"},
       {"/script/segments/0/body/1", "backwards",
-       "scenario: script.segments[0].body[1]: expected one of \"forward\", \"backward\", \"step\", \"zero_grad\", "
+       "scenario: script.segments[0].body[1]: unknown call \"backwards\"; closest is \"backward\"; calls: \"forward\", "
+       "\"backward\", \"step\", \"zero_grad\", "
        "\"post_optim_event\", \"capture\", \"evaluate\", \"clip_grad_norm\", \"unshard\", \"wait_for_unshard\", "
        "\"reshard\", \"set_requires_gradient_sync\", \"set_requires_all_reduce\", \"set_reshard_after_backward\", "
        "\"set_unshard_in_backward\", \"set_is_last_backward\", \"extend\", \"materialize\", \"initialize\", "
-       "\"register_hook\", found \"backwards\""},
+       "\"register_hook\""},
       {"/costs/work/optimiser", "1ms",
-       "scenario: costs.work.optimiser: expected one of \"forward\", \"backward\", \"copy_in\", \"copy_out\", "
-       "\"reduce_copy_in\", \"reduce_copy_out\", \"loss\", \"optimizer\", \"fill\", \"snapshot\", \"other\", found "
-       "\"optimiser\""},
+       "scenario: costs.work.optimiser: unknown kind \"optimiser\"; closest is \"optimizer\"; kinds: \"forward\", "
+       "\"backward\", \"copy_in\", \"copy_out\", "
+       "\"reduce_copy_in\", \"reduce_copy_out\", \"loss\", \"optimizer\", \"fill\", \"snapshot\", \"other\""},
       {"/costs/host_call", -1,
        "scenario: costs.host_call: expected a duration from 0 to a day: up to 86400000000000 nanoseconds, or a text "
        "like \"25ms\" or \"1.5us\", found -1"},
@@ -941,8 +951,8 @@ TEST_CASE("an error names the place, what was expected there and what was found"
 }
 
 TEST_CASE("what is no document at all is refused as well") {
-  CHECK(refusal(std::string("{")).starts_with("scenario: no JSON: "));
-  CHECK(refusal(std::string(R"({"model": 1e999})")).starts_with("scenario: no JSON: "));
+  CHECK(refusal(std::string("{")).starts_with("scenario: invalid JSON: "));
+  CHECK(refusal(std::string(R"({"model": 1e999})")).starts_with("scenario: invalid JSON: "));
   CHECK(refusal(std::string(R"({"model": 1, "plan": {}, "model": 2})")) ==
         "scenario: duplicate key \"model\": remove one of the two");
   CHECK(refusal(std::string(200, '[')) == "JSON nested deeper than 100 levels");
@@ -956,13 +966,14 @@ TEST_CASE("a document names its world size, and other sizes are refused with the
   CHECK_FALSE(Json(document().get<Scenario>()).contains("world_size"));
   CHECK(parse_scenario(json.dump(), 4).world_size == 4);
   CHECK(refusal_in_file(json.dump(), 2) ==
-        fmt::format("use --ranks 4: a.json:1:{}: scenario: world_size: the document is for 4 ranks, not 2",
+        fmt::format("a.json:1:{}: scenario: world_size: is 4, but the world has 2 ranks: use --ranks 4, or leave "
+                    "--ranks out",
                     json.dump().find("\"world_size\"") + 1));
   json.erase("world_size");
   json["plan"]["mesh"] = {{"shape", {2, 2}}, {"names", {"copies", "parts"}}};
   const std::string refused = refusal_in_file(json.dump(), 2);
-  CHECK(refused.starts_with("use --ranks 4: a.json:1:"));
-  CHECK(refused.ends_with(": scenario: plan.mesh.shape: the mesh has 4 ranks, and the world has 2"));
+  CHECK(refused.starts_with("a.json:1:"));
+  CHECK(refused.ends_with(": scenario: plan.mesh.shape: the mesh has 4 ranks, and the world has 2: use --ranks 4"));
   CHECK(refusal_in_file(json.dump(), 4) == "none");
   json["world_size"] = 2;
   CHECK(refusal(json) == "scenario: plan.mesh.shape: the mesh has 4 ranks, and the world has 2");
@@ -1013,13 +1024,18 @@ TEST_CASE("errors in micro-batches have their place in the document") {
   CHECK(refused(R"([{"micro_batches": 0, "body": []}])") ==
         "scenario: script.segments[0].body[0].micro_batches: expected an integer from 1 to 1000, found 0");
   CHECK(refused(R"([{"micro_batches": 600, "body": []}, {"micro_batches": 600, "body": []}])") ==
-        "scenario: script.segments[0].body[1].micro_batches: expected at most 1000 micro-batches in an iteration, "
-        "found 600");
-  CHECK(refused(R"([{"micro_batches": 2, "body": [{"micro_batches": 2, "body": []}]}])")
-            .starts_with("scenario: script.segments[0].body[0].body[0]: expected a call: micro-batches have no "
-                         "micro-batches of their own, found"));
-  CHECK(refused(R"([{"micro_batches": 2, "body": [{"call": "forward", "micro_batch": 1}]}])")
-            .starts_with("scenario: script.segments[0].body[0].body[0].micro_batch: expected no number"));
+        "scenario: script.segments[0].body[1].micro_batches: the blocks up to here have 1200 micro-batches, "
+        "and an iteration has at most 1000: shorten a block");
+  CHECK(refused(R"([{"micro_batches": 2, "body": [{"micro_batches": 2, "body": []}]}])") ==
+        "scenario: script.segments[0].body[0].body[0]: a block of micro-batches cannot contain another block: move it "
+        "out");
+  CHECK(refused(R"([{"micro_batches": 2, "body": [{"call": "forward", "micro_batch": 1}]}])") ==
+        "scenario: script.segments[0].body[0].body[0].micro_batch: leave \"micro_batch\" out: the block numbers its "
+        "calls");
+  CHECK(refused(R"(["forward", {"micro_batchs": 2, "body": []}])") ==
+        "scenario: script.segments[0].body[1].micro_batchs: no such key; closest is \"micro_batches\"; there is "
+        "micro_batches, body");
+  CHECK(refused(R"([{"body": []}])") == "scenario: script.segments[0].body[0].micro_batches: is missing");
   CHECK(refused(R"([{"micro_batches": 2, "body": [], "steps": 1}])")
             .starts_with("scenario: script.segments[0].body[0].steps: no such key"));
   json["script"]["given"] = {{std::vector<double>(8, 1)}};
@@ -1029,13 +1045,13 @@ TEST_CASE("errors in micro-batches have their place in the document") {
 
 TEST_CASE("a text has the line and the column of an error") {
   CHECK(refusal_in_file("{\n  \"version\": 2,\n  \"model\": {,}\n}")
-            .starts_with("a.json:3:13: scenario: no JSON: syntax error "));
+            .starts_with("a.json:3:13: scenario: invalid JSON: syntax error "));
   CHECK(refusal_in_file("{\n  \"version\": 2,\n  \"version\": 2}") ==
         "a.json:3:3: scenario: duplicate key \"version\": remove one of the two");
   CHECK(refusal_in_file("{\n  \"version\": 2,\n  \"plam\": 2}")
             .starts_with("a.json:3:3: scenario: plam: no such key; closest is \"plan\""));
   CHECK(refusal_in_file("{\n  \"version\": 2}").starts_with("a.json:1:1: scenario: model: is missing"));
-  CHECK(refusal_in_file("{\"version\": 2").starts_with("a.json:1:14: scenario: no JSON: syntax error "));
+  CHECK(refusal_in_file("{\"version\": 2").starts_with("a.json:1:14: scenario: invalid JSON: syntax error "));
   CHECK(refusal_in_file("[1]").starts_with("a.json:1:1: scenario: expected an object"));
   std::string text = document().dump(2);
   text.replace(text.find("\"1ms\""), 5, "\"-1ms\"");

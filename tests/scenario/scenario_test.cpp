@@ -63,7 +63,8 @@ TEST_CASE("each rank's calls are checked by themselves") {
   CHECK_NOTHROW(validate_script_in_world(scenario, 3));
   CHECK_THROWS_MATCHES(
       validate_script_in_world(scenario, 2), std::invalid_argument,
-      Catch::Matchers::Message("scenario: script.segments[0].body[0].ranks: rank 2 is not in a world of 2"));
+      Catch::Matchers::Message("scenario: script.segments[0].body[0].ranks: rank 2 is not in a world of 2: use "
+                               "--ranks 3 or more, or set \"world_size\""));
   CHECK_THROWS_MATCHES(
       validate_script_in_world(scenario, 4), std::invalid_argument,
       Catch::Matchers::Message("scenario: script.segments[0].body[2] (backward): rank 3 has run no forward before it"));
@@ -83,7 +84,8 @@ TEST_CASE("a gradient hook fails on ranks that there are") {
   CHECK_NOTHROW(validate_script_in_world(scenario, 3));
   CHECK_THROWS_MATCHES(
       validate_script_in_world(scenario, 2), std::invalid_argument,
-      Catch::Matchers::Message("scenario: script.segments[0].body[0].fails_on: rank 2 is not in a world of 2"));
+      Catch::Matchers::Message("scenario: script.segments[0].body[0].fails_on: rank 2 is not in a world of 2: use "
+                               "--ranks 3 or more, or set \"world_size\""));
 }
 
 TEST_CASE("what arrives at the next module is of the child that a choice runs") {

@@ -53,8 +53,8 @@ class Documents(unittest.TestCase):
         said = self.play("four.json", "--ranks", 2, expect=2).stderr
         self.assertEqual(
             said,
-            f"shardproof: use --ranks 4: {self.folder}/four.json:3:3: scenario: world_size: "
-            "the document is for 4 ranks, not 2\n",
+            f"shardproof: {self.folder}/four.json:3:3: scenario: world_size: "
+            "is 4, but the world has 2 ranks: use --ranks 4, or leave --ranks out\n",
         )
         self.write("many.json", {"version": 2, "world_size": 5000} | self.overlap)
         self.assertIn("expected an integer from 1 to 1024, found 5000", self.play("many.json", expect=2).stderr)
@@ -65,8 +65,8 @@ class Documents(unittest.TestCase):
         said = self.play(ROOT / "docs/scenarios/flat_copies.json", expect=2).stderr
         self.assertRegex(
             said,
-            r"^shardproof: use --ranks 4: \S+flat_copies.json:\d+:\d+: scenario: plan.mesh.shape: "
-            r"the mesh has 4 ranks, and the world has 2\n$",
+            r"^shardproof: \S+flat_copies.json:\d+:\d+: scenario: plan.mesh.shape: "
+            r"the mesh has 4 ranks, and the world has 2: use --ranks 4\n$",
         )
         self.play(ROOT / "docs/scenarios/flat_copies.json", "--ranks", 4)
 
@@ -148,7 +148,7 @@ class Documents(unittest.TestCase):
         self.assertIn('create failed: fully_shard: module "0" is wrapped twice', played.stdout)
         self.assertIn("good.json: 2 ranks, subject reference\n", played.stdout)
         first, second = played.stderr.splitlines()
-        self.assertIn("bad.json:3:13: scenario: no JSON: syntax error", first)
+        self.assertIn("bad.json:3:13: scenario: invalid JSON: syntax error", first)
         self.assertIn("missing.json: No such file", second)
         (again,) = [line for line in played.stdout.splitlines() if line.startswith("  again: ")]
         self.assertTrue(again.endswith("play refused.json"), again)
@@ -268,7 +268,7 @@ class Documents(unittest.TestCase):
         for text, expected in (
             ('{\n  "version": 2,\n  "version": 2\n}', ':3:3: scenario: duplicate key "version": '),
             ('{\n  "version": 2,\n  "modle": {}\n}', ':3:3: scenario: modle: no such key; closest is "model"; '),
-            ('{\n  "version": 2', ":2:15: scenario: no JSON: syntax error while parsing object"),
+            ('{\n  "version": 2', ":2:15: scenario: invalid JSON: syntax error while parsing object"),
             ("", "cannot read the scenario"),
         ):
             self.write("bad.json", text)

@@ -376,7 +376,7 @@ class Play(unittest.TestCase):
         self.assertRegex(
             said,
             rf"^shardproof: {document}:1:\d+: scenario: script.segments\[0\].body\[{at}\].ranks: "
-            r"rank 7 is not in a world of 2\n$",
+            r"rank 7 is not in a world of 2: use --ranks 8 or more, or set \"world_size\"\n$",
         )
         said = self.play(self.overlap, "--ranks", "8", expect=2).stderr
         self.assertIn("(backward): rank 2 has run no forward before it", said)
@@ -397,7 +397,7 @@ class Play(unittest.TestCase):
         said = self.play(self.folder / "text.json", expect=2).stderr
         self.assertTrue(
             said.startswith(
-                f"shardproof: {self.folder / 'text.json'}:1:2: scenario: no JSON: syntax error "
+                f"shardproof: {self.folder / 'text.json'}:1:2: scenario: invalid JSON: syntax error "
             ),
             said,
         )
