@@ -174,6 +174,7 @@ void to_json(Json& json, const PlayResult& result) {
     if (!iteration.seconds.empty()) written["seconds"] = write(iteration.seconds);
   }
   for (const PlayedClip& clip : result.clips) json["clips"].push_back(write(clip));
+  if (!result.micro_batches.empty()) json["micro_batches"] = result.micro_batches;
   if (result.compiled_steps.empty()) return;
   json["plans"] = result.plans;
   json["compiled_steps"] = Json::array();
@@ -198,6 +199,10 @@ void from_json(const Json& json, PlayResult& result) {
   read.refusals = fields.texts("refusals");
   if (fields.has("clips")) {
     for (const Json& clip : fields.array("clips")) read.clips.push_back(read_clip(clip));
+  }
+  if (fields.has("micro_batches")) {
+    for (const Json& number : fields.array("micro_batches"))
+      read.micro_batches.push_back(base::read_integer<int>(number, "micro_batches"));
   }
   if (fields.has("compiled_steps")) {
     for (const Json& plan : fields.array("plans")) read.plans.push_back(plan.get<std::vector<StepGraph>>());

@@ -94,6 +94,9 @@ struct PlayResult {
   std::vector<PlayedHookCall> hook_calls;  ///< In the order of the host.
   std::vector<std::string> refusals;  ///< Refused registrations, as the script planned.
   std::vector<PlayedClip> clips;
+  /// The numbers of the micro-batches that the script's calls name, by call in the order of the host. Empty: the script
+  /// has no micro-batches.
+  std::vector<int> micro_batches;
   std::vector<PlayedStep> compiled_steps;  ///< Only from an engine that compiles its step.
   std::vector<std::vector<StepGraph>> plans;  ///< The compiled plans, each once.
 };

@@ -187,13 +187,15 @@ Json write(const PlayResult& rank) {
   const std::vector<CallTimes> calls = call_times(rank.times.trace);
   json["compute_end"] = compute_end(calls);
   json["calls"] = Json::array();
-  for (const CallTimes& call : calls) {
-    json["calls"].push_back({{"iteration", call.iteration},
-                             {"call", call.call},
-                             {"number", call.number},
-                             {"start", call.start},
-                             {"end", call.end},
-                             {"collectives", {call.first_collective, call.end_collective}}});
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    const CallTimes& call = calls[i];
+    Json& written = json["calls"].emplace_back(Json{{"iteration", call.iteration},
+                                                    {"call", call.call},
+                                                    {"number", call.number},
+                                                    {"start", call.start},
+                                                    {"end", call.end},
+                                                    {"collectives", {call.first_collective, call.end_collective}}});
+    if (i < rank.micro_batches.size()) written["micro_batch"] = rank.micro_batches[i];
   }
   for (const trace::Span& span : trace::spans(rank.times.trace)) {
     json["spans"].push_back({{"stream", names.at(span.stream).name},

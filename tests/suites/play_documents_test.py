@@ -98,6 +98,19 @@ class Documents(unittest.TestCase):
         self.write("plain.json", plain)
         self.assertEqual(self.json("plain.json"), played)
 
+    def test_a_backward_of_several_micro_batches_belongs_to_none_of_them(self):
+        self.body[:] = [{"micro_batches": 2, "body": ["forward"]}, "backward",
+                        {"micro_batches": 1, "body": ["forward"]}, "backward", "step"]
+        self.write("shared.json", self.overlap)
+        played = self.json("shared.json")
+        times = played["iterations_ns"][0]["micro_batches"]
+        whole = ["forward", "forward_backward", "exposed"]
+        self.assertEqual([list(each) for each in times], [["forward"], ["forward"], whole])
+        calls = played["ranks"][0]["calls"]
+        self.assertEqual([(call["call"], call["micro_batch"]) for call in calls], [
+            ("forward", 0), ("forward", 1), ("backward", 0), ("forward", 2), ("backward", 0), ("step", 0)
+        ])
+
     def test_micro_batches_accumulate_the_gradients_of_their_inputs(self):
         self.body[:] = [
             {"call": "set_requires_gradient_sync", "value": False},
@@ -152,6 +165,11 @@ class Documents(unittest.TestCase):
         self.assertIn("missing.json: No such file", second)
         (again,) = [line for line in played.stdout.splitlines() if line.startswith("  again: ")]
         self.assertTrue(again.endswith("play refused.json"), again)
+        # A value of an option may be a word like the name of another scenario.
+        worker = pathlib.Path(LAUNCHER).parent / "shardproof-worker"
+        (self.folder / "w.json").symlink_to(worker)
+        played = self.play("refused.json", "--worker", "./w.json", "good.json", "./w.json", "--ranks=2", expect=2)
+        self.assertIn("\n  again: " + LAUNCHER + " play refused.json --worker ./w.json --ranks=2\n", played.stdout)
         elements = self.json("bad.json", "refused.json", "good.json", expect=2)
         self.assertIn("bad.json:3:13: ", elements[0]["error"])
         self.assertIn("is wrapped twice", elements[1]["error"])
@@ -166,11 +184,6 @@ class Documents(unittest.TestCase):
         self.overlap["costs"]["collectives"] = {"all_gather": "10ns", "reduce_scatter": "1.5us"}
         for child in self.overlap["model"]["root"]["children"]:
             child |= {"forward_sleep": 0, "backward_sleep": 0}
-        # A value of an option may be a word like the name of another scenario.
-        worker = pathlib.Path(LAUNCHER).parent / "shardproof-worker"
-        (self.folder / "w.json").symlink_to(worker)
-        played = self.play("refused.json", "--worker", "./w.json", "good.json", "./w.json", "--ranks=2", expect=2)
-        self.assertIn("\n  again: " + LAUNCHER + " play refused.json --worker ./w.json --ranks=2\n", played.stdout)
         self.write("short.json", self.overlap)
         said = self.play("short.json").stdout
         self.assertIn("\ntotal 4.5", said)
@@ -270,6 +283,8 @@ class Documents(unittest.TestCase):
             ('{\n  "version": 2,\n  "modle": {}\n}', ':3:3: scenario: modle: no such key; closest is "model"; '),
             ('{\n  "version": 2', ":2:15: scenario: invalid JSON: syntax error while parsing object"),
             ("", "cannot read the scenario"),
+            ('{"version": 2, "version": ' + 100_000 * "[", ':1:16: scenario: the key "version" is twice in one '),
+            (100_000 * "[", "JSON nested deeper than 100 levels"),
         ):
             self.write("bad.json", text)
             self.assertIn(expected, self.play("bad.json", expect=2).stderr)
@@ -288,5 +303,3 @@ def floats_of(bits):
 if __name__ == "__main__":
     LAUNCHER, ROOT = sys.argv[1], pathlib.Path(sys.argv[2])
     unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
-            ('{"version": 2, "version": ' + 100_000 * "[", ':1:16: scenario: the key "version" is twice in one '),
-            (100_000 * "[", "JSON nested deeper than 100 levels"),

@@ -111,9 +111,21 @@ Trace slice(const Trace& trace, std::size_t from, std::size_t to) {
 
 // The marks of one call.
 struct CallMarks {
-  const Action* action;
+  ActionKind kind;
   std::string start, end;
+  std::optional<int> micro_batch;  ///< Empty: a backward of several micro-batches.
 };
+
+// The micro-batch that a backward takes: that of all forwards since the last backward.
+std::optional<int> micro_batch_of_backward(std::span<const CallMarks> calls) {
+  std::optional<int> found;
+  for (std::size_t i = calls.size(); i-- > 0 && calls[i].kind != ActionKind::backward;) {
+    if (calls[i].kind != ActionKind::forward) continue;
+    if (found && found != calls[i].micro_batch) return std::nullopt;
+    found = calls[i].micro_batch;
+  }
+  return found;
+}
 
 // The calls of one iteration that this rank makes. A forward that fails as planned is none of them.
 std::vector<CallMarks> calls_of(const Script::Segment& segment, int iteration, int rank) {
@@ -122,8 +134,11 @@ std::vector<CallMarks> calls_of(const Script::Segment& segment, int iteration, i
   for (const Action& action : segment.body) {
     if (!is_for(action, rank) || action.fails_in) continue;
     const int occurrence = ++occurrences[action.kind];
-    calls.push_back(
-        {&action, mark(iteration, action.kind, false, occurrence), mark(iteration, action.kind, true, occurrence)});
+    const bool is_backward = action.kind == ActionKind::backward;
+    calls.push_back({.kind = action.kind,
+                     .start = mark(iteration, action.kind, false, occurrence),
+                     .end = mark(iteration, action.kind, true, occurrence),
+                     .micro_batch = is_backward ? micro_batch_of_backward(calls) : action.micro_batch});
   }
   return calls;
 }
@@ -132,7 +147,7 @@ std::vector<CallMarks> calls_of(const Script::Segment& segment, int iteration, i
 protocol::PhaseTimes phases(std::span<const CallMarks> calls, const Trace& trace,
                             const std::unordered_map<std::string_view, std::size_t>& marks) {
   const auto only = [&](ActionKind kind) -> const CallMarks* {
-    const auto is_it = [kind](const CallMarks& call) { return call.action->kind == kind; };
+    const auto is_it = [kind](const CallMarks& call) { return call.kind == kind; };
     return std::ranges::count_if(calls, is_it) == 1 ? &*std::ranges::find_if(calls, is_it) : nullptr;
   };
   const CallMarks *const forward = only(ActionKind::forward), *const backward = only(ActionKind::backward);
@@ -163,12 +178,25 @@ std::vector<protocol::PhaseTimes> phases(const Script& script, const Trace& trac
       for (int number = 0; micro_batches > 1 && number < micro_batches; ++number) {
         std::vector<CallMarks> own;
         std::ranges::copy_if(calls, std::back_inserter(own),
-                             [number](const CallMarks& call) { return call.action->micro_batch == number; });
+                             [number](const CallMarks& call) { return call.micro_batch == number; });
         times.micro_batches.push_back(phases(own, trace, marks));
       }
     }
   }
   return all;
+}
+
+// The numbers of micro-batches by call of this rank. Empty for a script without micro-batches.
+std::vector<int> micro_batches(const Script& script, int rank) {
+  std::vector<int> numbers;
+  for (const Script::Segment& segment : script.segments) {
+    for (int iteration = 0; iteration < segment.iterations; ++iteration) {
+      for (const Action& action : segment.body) {
+        if (is_for(action, rank)) numbers.push_back(action.micro_batch);
+      }
+    }
+  }
+  return std::ranges::count(numbers, 0) == std::ssize(numbers) ? std::vector<int>() : numbers;
 }
 
 protocol::PlayTimes times(const Script& script, const Trace& trace) {
@@ -246,6 +274,7 @@ cases::BoundCase play_case(const protocol::WorldPlan& plan, const std::string& i
     for (const Warning& warning : run.warnings()) result.warnings.push_back(to_string(warning));
     for (const Warning& refusal : run.refusals()) result.refusals.push_back(to_string(refusal));
     result.hook_calls = hook_calls(run);
+    result.micro_batches = micro_batches(script, rank.index());
     for (const ClippedGradients& clipped : run.clipped()) result.clips.push_back(played(clipped));
     add_compiled_steps(result, run);
     if (const auto& measured = run.recording().measured) result.measured = times(script, *measured);
