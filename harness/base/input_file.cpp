@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <fstream>
 #include <ios>
+#include <limits>
 #include <streambuf>
 #include <string_view>
 #include <system_error>
@@ -81,12 +82,14 @@ std::unique_ptr<std::istream> open_pipe(const std::filesystem::path& file) {
   return std::make_unique<DescriptorStream>(std::move(buffer));
 }
 
-std::string whole_text(std::istream& in, const std::filesystem::path& file) {
+std::string whole_text(std::istream& in, const std::filesystem::path& file,
+                       std::size_t most_bytes = std::numeric_limits<std::size_t>::max()) {
   std::string text;
   std::array<char, 65536> buffer{};
   while (in) {
     in.read(buffer.data(), buffer.size());
     text.append(buffer.data(), static_cast<std::size_t>(in.gcount()));
+    if (text.size() > most_bytes) throw UnreadableFile(file, fmt::format("it has more than {} bytes", most_bytes));
   }
   if (in.bad()) throw UnreadableFile(file, last_error());
   return text;
@@ -160,8 +163,8 @@ std::unique_ptr<std::istream> open_evidence(const std::filesystem::path& file, i
   return std::make_unique<DescriptorStream>(std::make_unique<DescriptorBuffer>(open_evidence_file(file, folders)));
 }
 
-std::string read_evidence(const std::filesystem::path& file, int folders) {
-  return whole_text(*open_evidence(file, folders), file);
+std::string read_evidence(const std::filesystem::path& file, int folders, std::size_t most_bytes) {
+  return whole_text(*open_evidence(file, folders), file, most_bytes);
 }
 
 bool is_there(const std::filesystem::path& file) {

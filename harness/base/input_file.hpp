@@ -3,8 +3,10 @@
 // file of a run is read only if it is a regular file in its own place.
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <istream>
+#include <limits>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -40,8 +42,9 @@ FileDescriptor open_evidence_folder(const std::filesystem::path& file, int folde
 FileDescriptor open_evidence_file(const std::filesystem::path& file, int folders = 0);
 /// The same, as a stream at its beginning.
 std::unique_ptr<std::istream> open_evidence(const std::filesystem::path& file, int folders = 0);
-/// Reads the whole file.
-std::string read_evidence(const std::filesystem::path& file, int folders = 0);
+/// Reads the whole file. A file with more than `most_bytes` is unreadable.
+std::string read_evidence(const std::filesystem::path& file, int folders = 0,
+                          std::size_t most_bytes = std::numeric_limits<std::size_t>::max());
 
 /// Whether the name exists, also as a symbolic link that leads nowhere.
 bool is_there(const std::filesystem::path& file);

@@ -11,7 +11,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <iterator>
-#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -26,6 +25,7 @@ namespace shardproof::launcher {
 using protocol::CrashRecord;
 using reports::CrashFrame;
 using reports::CrashFrames;
+using NamedFrames = CrashFrameFinder::NamedFrames;
 
 namespace {
 
@@ -105,15 +105,7 @@ std::vector<CrashFrame> functions_at(Dwfl_Module* module, std::uint64_t address,
   return functions;
 }
 
-/// `address` is in the function: the instruction that crashed, or a byte of the call.
-std::vector<CrashFrame> name(Dwfl* dwfl, std::uint64_t address) {
-  CrashFrame frame{.address = address};
-  Dwfl_Module* const module = dwfl_addrmodule(dwfl, address);
-  if (module == nullptr) return {frame};
-  Dwarf_Addr start = 0;
-  const char* const file = dwfl_module_info(module, nullptr, &start, nullptr, nullptr, nullptr, nullptr, nullptr);
-  frame.offset = address - start;
-  if (file != nullptr) frame.module = std::filesystem::path(file).filename().string();
+std::vector<CrashFrame> name(Dwfl_Module* module, std::uint64_t address, CrashFrame frame) {
   GElf_Off offset = 0;
   GElf_Sym symbol{};
   const char* const function = dwfl_module_addrinfo(module, address, &offset, &symbol, nullptr, nullptr, nullptr);
@@ -123,6 +115,23 @@ std::vector<CrashFrame> name(Dwfl* dwfl, std::uint64_t address) {
     if (source != nullptr) frame.file = source;
   }
   return functions_at(module, address, frame);
+}
+
+/// `address` is in the function: the instruction that crashed, or a byte of the call. A library has other addresses in
+/// another rank, and the same offsets.
+std::vector<CrashFrame> name(Dwfl* dwfl, std::uint64_t address, NamedFrames& named) {
+  CrashFrame frame{.address = address};
+  Dwfl_Module* const module = dwfl_addrmodule(dwfl, address);
+  if (module == nullptr) return {frame};
+  Dwarf_Addr start = 0;
+  const char* const file = dwfl_module_info(module, nullptr, &start, nullptr, nullptr, nullptr, nullptr, nullptr);
+  frame.offset = address - start;
+  if (file != nullptr) frame.module = std::filesystem::path(file).filename().string();
+  const auto [known, is_new] = named.try_emplace({file == nullptr ? "" : file, frame.offset});
+  if (is_new) known->second = name(module, address, frame);
+  std::vector<CrashFrame> frames = known->second;
+  for (CrashFrame& one : frames) one.address = address;
+  return frames;
 }
 
 bool is_in_function(Dwfl* dwfl, std::uint64_t address) {
@@ -205,6 +214,7 @@ DwflHandle open_modules(const CrashRecord& record) {
 void return_from_nowhere(Dwfl* dwfl, Unwinding& unwinding) {
 #if defined(__x86_64__)
   constexpr std::size_t stack_register = 7, return_register = 16;
+  if (unwinding.registers.size() <= return_register) return;  // no handler of this processor wrote the record
   if (dwfl_addrmodule(dwfl, unwinding.record.header.program_counter) != nullptr) return;
   unwinding.addresses.push_back(unwinding.record.header.program_counter);
   const auto caller = stack_word(unwinding.record, unwinding.registers[stack_register]);
@@ -219,7 +229,7 @@ void return_from_nowhere(Dwfl* dwfl, Unwinding& unwinding) {
 
 /// Adds functions whose return addresses are on the stack, after a frame that does not lead to its caller. Each of them
 /// ran, but may have returned.
-void guess_frames(Dwfl* dwfl, const CrashRecord& record, CrashFrames& found) {
+void guess_frames(Dwfl* dwfl, const CrashRecord& record, CrashFrames& found, NamedFrames& named) {
   constexpr std::size_t most_guesses = 16, word = sizeof(std::uint64_t);
   std::set<std::uint64_t> known;
   for (const CrashFrame& frame : found.frames) known.insert(frame.address);
@@ -228,7 +238,7 @@ void guess_frames(Dwfl* dwfl, const CrashRecord& record, CrashFrames& found) {
   for (std::uint64_t at = (record.header.stack_pointer + word - 1) / word * word; at < end; at += word) {
     const auto value = stack_word(record, at);
     if (!value || !known.insert(*value - 1).second || !is_in_function(dwfl, *value - 1)) continue;
-    for (CrashFrame& frame : name(dwfl, *value - 1)) {
+    for (CrashFrame& frame : name(dwfl, *value - 1, named)) {
       frame.is_guess = true;
       found.frames.push_back(std::move(frame));
     }
@@ -238,7 +248,7 @@ void guess_frames(Dwfl* dwfl, const CrashRecord& record, CrashFrames& found) {
 
 }  // namespace
 
-CrashFrames find_crash_frames(const CrashRecord& record) {
+CrashFrames CrashFrameFinder::find(const CrashRecord& record) {
   const auto& header = record.header;
   if (header.registers_kept == 0) return {.frames = {}, .why_no_more = "this processor is not supported"};
   const DwflHandle dwfl = open_modules(record);
@@ -255,13 +265,10 @@ CrashFrames find_crash_frames(const CrashRecord& record) {
     found.why_no_more = unwinding.addresses.size() >= most_frames ? fmt::format("more than {} frames", most_frames)
                                                                   : fmt::format("libdw: {}", dwfl_errmsg(-1));
   }
-  std::map<std::uint64_t, std::vector<CrashFrame>> named;  // recursion has the same address many times
-  for (const std::uint64_t address : unwinding.addresses) {
-    const auto [functions, is_new] = named.try_emplace(address);
-    if (is_new) functions->second = name(dwfl.get(), address);
-    std::ranges::copy(functions->second, std::back_inserter(found.frames));
-  }
-  if (!found.why_no_more.empty() && unwinding.addresses.size() < most_frames) guess_frames(dwfl.get(), record, found);
+  for (const std::uint64_t address : unwinding.addresses)
+    std::ranges::move(name(dwfl.get(), address, named_), std::back_inserter(found.frames));
+  if (!found.why_no_more.empty() && unwinding.addresses.size() < most_frames)
+    guess_frames(dwfl.get(), record, found, named_);
   return found;
 }
 

@@ -2,7 +2,7 @@
 
 namespace shardproof::launcher {
 
-reports::CrashFrames find_crash_frames(const protocol::CrashRecord&) {
+reports::CrashFrames CrashFrameFinder::find(const protocol::CrashRecord&) {
   return {.frames = {}, .why_no_more = "this shardproof was built without libdw (package libdw-dev)"};
 }
 

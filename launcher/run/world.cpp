@@ -50,6 +50,8 @@ using std::chrono::milliseconds;
 
 /// The keys from here on belong to the evidence of ranks that hang. The keys below are rank numbers.
 constexpr std::uint64_t evidence_keys = std::uint64_t{1} << 32;
+/// The key of the process that reads the records of crashes.
+constexpr std::uint64_t crash_key = ~std::uint64_t{0};
 
 /// The time between two reads of the ranks' output.
 constexpr milliseconds tail_interval{50};
@@ -95,19 +97,20 @@ class SupervisedWorld final : public RunningWorld {
 
   Deadline deadline() const override {
     Deadline first = std::min(ranks_->deadline(), next_tail_);
-    if (!ranks_->all_have_ended()) first = std::min(first, supervisor_.deadline());
+    first = std::min(first, ranks_->all_have_ended() ? crash_deadline() : supervisor_.deadline());
     for (const TimedView& timed : views_) first = std::min(first, timed.next);
     return first;
   }
 
-  bool is_over() const override { return ranks_->is_over(); }
+  bool is_over() const override { return ranks_->is_over() && crashes_ && crashes_->done(); }
 
   void handle_events() override {
     const std::vector<std::uint64_t> ready = poller_.wait(Clock::now());
     report_ended(ready);
-    if (supervisor_.phase() == Supervisor::Phase::collecting_evidence) continue_evidence(ready);
+    if (supervisor_.phase() == Supervisor::Phase::collecting_evidence && !crashes_) continue_evidence(ready);
     const Deadline now = Clock::now();
-    if (!ranks_->all_have_ended() && now >= supervisor_.deadline()) carry_out(supervisor_.deadline_passed(now));
+    if (ranks_->all_have_ended()) crash_evidence().advance(ready, now);
+    else if (now >= supervisor_.deadline()) carry_out(supervisor_.deadline_passed(now));
     for (TimedView& timed : views_) {
       if (now < timed.next) continue;
       timed.view.show(page_);
@@ -120,14 +123,15 @@ class SupervisedWorld final : public RunningWorld {
   }
 
   void interrupt(const std::string& why) override {
-    if (ranks_->all_have_ended()) ranks_->signal_all(SIGKILL);  // ends what is left of a command
-    else carry_out(supervisor_.interrupted(why, Clock::now()));
+    if (ranks_->all_have_ended()) {
+      ranks_->signal_all(SIGKILL);  // ends what is left of a command
+      crash_evidence().stop(why);
+    } else carry_out(supervisor_.interrupted(why, Clock::now()));
   }
 
   WorldOutcome outcome() override {
     print(tail_.more(true));
     carry_out(supervisor_.ended());
-    keep_crash_stacks(plan_, directory_, supervisor_.endings());
     bool began = false;
     for (const RankView& rank : all_views())
       began = began || rank.progress.position >= 0 || rank.progress.cases_ended > 0;
@@ -181,6 +185,17 @@ class SupervisedWorld final : public RunningWorld {
     if (evidence_) evidence_->advance(ready, now);
     const bool is_complete = !evidence_ || evidence_->done();
     carry_out(supervisor_.evidence_progressed(is_complete ? std::nullopt : std::optional(evidence_->deadline()), now));
+  }
+
+  /// Begins when all ranks have ended.
+  CrashEvidence& crash_evidence() {
+    if (!crashes_) crashes_.emplace(plan_, directory_, supervisor_.endings(), poller_, crash_key);
+    return *crashes_;
+  }
+
+  Deadline crash_deadline() const {
+    if (!crashes_) return started_;
+    return crashes_->done() ? Deadline::max() : crashes_->deadline();
   }
 
   void check_ranks() {
@@ -321,6 +336,7 @@ class SupervisedWorld final : public RunningWorld {
   Deadline next_tail_ = Deadline::max();
   std::optional<protocol::FlightSnapshot> flight_;
   std::optional<EvidenceCollector> evidence_;
+  std::optional<CrashEvidence> crashes_;  ///< nullopt: ranks still run
 };
 
 MeetingPlace find_meeting_place(protocol::WorldPlan& plan, const protocol::WorldDirectory& directory,

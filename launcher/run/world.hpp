@@ -74,7 +74,8 @@ class RunningWorld {
   virtual control::Deadline deadline() const = 0;
   /// Handles all events. Without events, it costs little.
   virtual void handle_events() = 0;
-  /// Releases and ends its ranks. The second call gives them no time to leave.
+  /// Releases and ends its ranks. The second call gives them no time to leave. If all have ended, stops the search for
+  /// the functions in which they crashed.
   virtual void interrupt(const std::string& why) = 0;
   virtual bool is_over() const = 0;
   /// The caller calls this once, when the world is over.
