@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "harness/base/json_parse.hpp"
+#include "harness/control/link/message.hpp"
 #include "harness/protocol/case_filter.hpp"
 #include "harness/protocol/events.hpp"
 #include "harness/protocol/flight_record.hpp"
@@ -360,6 +361,19 @@ void compiled_plan(std::string_view input) {
     require(!reports::to_text(graph).empty(), "a compiled pass has a text");
     const reports::TitledStepGraph titled{"", &graph};
     require(!reports::to_dot({&titled, 1}).empty(), "a compiled pass has a drawing");
+  }
+}
+
+void link_message(std::string_view input) {
+  namespace link = control::link;
+  try {
+    while (const auto body = link::first_frame(input)) {
+      const std::string_view frame = input.substr(0, link::frame_header + body->size());
+      require(link::encode(link::decode(*body)) == frame, "a message has one written form");
+      input.remove_prefix(frame.size());
+    }
+  } catch (const link::BadMessage& bad) {
+    require(!std::string_view(bad.what()).empty(), "a refusal says why");
   }
 }
 

@@ -47,12 +47,15 @@ void nccl_faults(std::string_view input);
 /// Throws std::invalid_argument only. A compiled plan is stable, and has a text and a drawing.
 void compiled_plan(std::string_view input);
 
+/// Reads frames of the connection between hosts. Throws BadMessage only. Every message has one written form.
+void link_message(std::string_view input);
+
 struct Target {
   std::string_view name;
   void (*run)(std::string_view input);
 };
 
-inline constexpr std::array<Target, 14> targets{{{"parse_line", parse_line},
+inline constexpr std::array<Target, 15> targets{{{"parse_line", parse_line},
                                                  {"rank_stream", rank_stream},
                                                  {"report", report},
                                                  {"diff", diff},
@@ -65,6 +68,7 @@ inline constexpr std::array<Target, 14> targets{{{"parse_line", parse_line},
                                                  {"nccl_record", nccl_record},
                                                  {"nccl_calls", nccl_calls},
                                                  {"nccl_faults", nccl_faults},
-                                                 {"compiled_plan", compiled_plan}}};
+                                                 {"compiled_plan", compiled_plan},
+                                                 {"link_message", link_message}}};
 
 }  // namespace shardproof::fuzz
