@@ -17,7 +17,8 @@ namespace shardproof::control::link {
 namespace {
 
 constexpr std::size_t most_ranks = ControlPlane::max_world_size;
-constexpr std::size_t host_limit = 256, ballot_limit = 256, why_limit = 1024, group_name_limit = 40;
+constexpr std::size_t host_limit = 256, ballot_limit = 256, why_limit = 1024, last_words_limit = 512,
+                      group_name_limit = 40;
 constexpr std::size_t entries_limit = 64, groups_limit = 64;
 
 /// Writes fields. Numbers are little-endian.
@@ -246,6 +247,19 @@ void fields(auto& io, Of<ProgressOf> auto& message) {
   io.number(message.progress.case_started_ns);
   io.flag(message.progress.left);
 }
+void fields(auto& io, Of<Ended> auto& message) {
+  auto& end = message.end;
+  io.rank(end.rank);
+  io.flag(end.signalled);
+  io.number(end.code);
+  io.choice(end.asked_by, protocol::RankEnd::AskedBy::foreign_launcher);
+  io.number(end.asked_signal);
+  io.flag(end.lacked_memory);
+  io.number(end.stream_bytes);
+  io.number(end.standard_output_bytes);
+  io.number(end.standard_error_bytes);
+  io.text(end.last_words, last_words_limit);
+}
 void fields(auto& /*io*/, Of<AllEnded> auto& /*message*/) {}
 void fields(auto& io, Of<HostLost> auto& message) {
   io.text(message.host, host_limit);
@@ -274,9 +288,9 @@ void fields(auto& io, Of<Bye> auto& message) { io.text(message.why, why_limit); 
 
 /// In the order of the kinds.
 constexpr std::string_view names[] = {
-    "Challenge",   "Proof",        "Welcome",    "Hello",  "Start",      "Ping",      "Pong",     "Votes", "Decided",
-    "AbortRaised", "Aborted",      "DoomRaised", "Doomed", "ProgressOf", "AllEnded",  "HostLost", "Waits", "Probe",
-    "ProbeReply",  "FlightWanted", "Flight",     "Stop",   "Collect",    "Collected", "Bye"};
+    "Challenge",   "Proof",      "Welcome",      "Hello",  "Start",      "Ping",    "Pong",      "Votes",    "Decided",
+    "AbortRaised", "Aborted",    "DoomRaised",   "Doomed", "ProgressOf", "Ended",   "AllEnded",  "HostLost", "Waits",
+    "Probe",       "ProbeReply", "FlightWanted", "Flight", "Stop",       "Collect", "Collected", "Bye"};
 static_assert(std::size(names) == std::variant_size_v<Message>);
 
 template <std::size_t kind = 0>

@@ -18,6 +18,7 @@
 #include "harness/control/abort.hpp"
 #include "harness/control/control_plane.hpp"
 #include "harness/protocol/flight_record.hpp"
+#include "harness/protocol/rank_end.hpp"
 
 namespace shardproof::control::link {
 
@@ -94,6 +95,10 @@ struct ProgressOf {
   int rank = 0;
   Progress progress;
 };
+/// The end of a rank, as its guard saw it. The hub gives it to all other pages.
+struct Ended {
+  protocol::RankEnd end;
+};
 /// From the hub: every rank has ended, or its host was lost.
 struct AllEnded {};
 /// From the hub. `ranks` had not ended.
@@ -144,8 +149,8 @@ struct Bye {
 };
 
 using Message = std::variant<Challenge, Proof, Welcome, Hello, Start, Ping, Pong, Votes, Decided, AbortRaised, Aborted,
-                             DoomRaised, Doomed, ProgressOf, AllEnded, HostLost, Waits, Probe, ProbeReply, FlightWanted,
-                             Flight, Stop, Collect, Collected, Bye>;
+                             DoomRaised, Doomed, ProgressOf, Ended, AllEnded, HostLost, Waits, Probe, ProbeReply,
+                             FlightWanted, Flight, Stop, Collect, Collected, Bye>;
 
 // -- Bytes ------------------------------------------------------------------------------------------------------------
 

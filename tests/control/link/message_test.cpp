@@ -62,6 +62,16 @@ std::vector<Message> samples() {
           DoomRaised{abort},
           Doomed{abort},
           ProgressOf{2, {.pid = 5, .cases_ended = 6, .cases_failed = 7, .position = -1, .case_started_ns = 9}},
+          Ended{{.rank = 2,
+                 .signalled = true,
+                 .code = 9,
+                 .asked_by = protocol::RankEnd::AskedBy::launcher,
+                 .asked_signal = 15,
+                 .lacked_memory = true,
+                 .stream_bytes = 1,
+                 .standard_output_bytes = 2,
+                 .standard_error_bytes = 3,
+                 .last_words = "terminate called"}},
           AllEnded{},
           HostLost{"node-1", {4, 5}, "end of the connection"},
           Waits{},
@@ -127,12 +137,12 @@ TEST_CASE("no beginning of a message is a message, and nothing may follow it") {
 TEST_CASE("hostile bytes are refused with a text that names the message") {
   check_refused(body({2, 0}), "version 2 of the messages between hosts, this build has 1");
   check_refused(body({version, 200}), "unknown kind 200");
-  check_refused(body({version, 16, 0}), "in a message Waits: 1 bytes after its end");
+  check_refused(body({version, 17, 0}), "in a message Waits: 1 bytes after its end");
   // A list of 4294967295 ranks needs no memory.
-  check_refused(body({version, 22, 0xff, 0xff, 0xff, 0xff}), "a list of 4294967295; at most 1024 are allowed");
-  check_refused(body({version, 22, 1, 0, 0, 0, 0, 4, 0, 0}), "1024 is not a rank");
-  check_refused(body({version, 22, 1, 0, 0, 0, 0xff, 0xff, 0xff, 0xff}), "-1 is not a rank");
-  check_refused(body({version, 24, 0xff, 0xff, 0, 0}), "a text of 65535; at most 1024 are allowed");
+  check_refused(body({version, 23, 0xff, 0xff, 0xff, 0xff}), "a list of 4294967295; at most 1024 are allowed");
+  check_refused(body({version, 23, 1, 0, 0, 0, 0, 4, 0, 0}), "1024 is not a rank");
+  check_refused(body({version, 23, 1, 0, 0, 0, 0xff, 0xff, 0xff, 0xff}), "-1 is not a rank");
+  check_refused(body({version, 25, 0xff, 0xff, 0, 0}), "a text of 65535; at most 1024 are allowed");
   std::string doomed = body_of(Doomed{});
   doomed[2 + 4] = 9;
   check_refused(doomed, "9 where the last known value is 8");
