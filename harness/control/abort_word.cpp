@@ -39,10 +39,11 @@ std::size_t slot_in(std::uint64_t word) { return word & ((1U << slot_bits) - 1);
 
 }  // namespace
 
-bool AbortWord::raise(std::uint32_t epoch, const Abort& abort) {
+template <class MayReplace>
+bool AbortWord::store(std::uint32_t epoch, const Abort& abort, const MayReplace& may_replace) {
   std::uint64_t current = word_.load();
   std::optional<std::size_t> slot;
-  while (!is_raised(current) || epoch_in(current) < epoch) {
+  while (!is_raised(current) || may_replace(epoch_in(current))) {
     while (!slot || (is_raised(current) && *slot == slot_in(current))) {
       slot = tickets_.fetch_add(1) % texts_.size();
       text(*slot).store(abort.text);
@@ -50,6 +51,19 @@ bool AbortWord::raise(std::uint32_t epoch, const Abort& abort) {
     if (word_.compare_exchange_weak(current, pack(epoch, abort, *slot))) return true;
   }
   return false;
+}
+
+bool AbortWord::raise(std::uint32_t epoch, const Abort& abort) {
+  return store(epoch, abort, [epoch](std::uint32_t raised) { return raised < epoch; });
+}
+
+void AbortWord::replace(std::uint32_t epoch, const Abort& abort) {
+  store(epoch, abort, [epoch](std::uint32_t raised) { return raised <= epoch; });
+}
+
+std::optional<std::uint32_t> AbortWord::epoch() const {
+  const std::uint64_t word = word_.load();
+  return is_raised(word) ? std::optional(epoch_in(word)) : std::nullopt;
 }
 
 std::optional<Abort> AbortWord::of(std::uint32_t epoch) const {

@@ -19,19 +19,25 @@ using AbortText = base::page::Text<protocol::abort_text_limit>;
 
 class AbortWord {
  public:
-  /// A rank that finds no abort writes its text before it tries to be the first. At most every rank and the launcher do
-  /// so.
-  static constexpr std::size_t slots_for(std::size_t ranks) { return ranks + 2; }
+  /// A rank that finds no abort writes its text before it tries to be the first. At most every rank, the launcher and
+  /// the link to other hosts do so.
+  static constexpr std::size_t slots_for(std::size_t ranks) { return ranks + 3; }
 
   AbortWord(std::atomic<std::uint64_t>& word, std::atomic<std::uint32_t>& tickets, std::span<AbortText> texts)
       : word_(word), tickets_(tickets), texts_(texts) {}
 
   /// Returns whether this call was the first one for the epoch, and no later epoch has an abort.
   bool raise(std::uint32_t epoch, const Abort& abort);
+  /// Makes this the abort of the epoch, also where the epoch has another one. The latest epoch stays.
+  void replace(std::uint32_t epoch, const Abort& abort);
+  /// The latest aborted epoch.
+  std::optional<std::uint32_t> epoch() const;
   /// The abort of this epoch, if it is the latest one.
   std::optional<Abort> of(std::uint32_t epoch) const;
 
  private:
+  template <class MayReplace>
+  bool store(std::uint32_t epoch, const Abort& abort, const MayReplace& may_replace);
   // A stray write of a rank may have changed the slot number. The modulo keeps readers inside the page.
   AbortText& text(std::size_t slot) const { return texts_[slot % texts_.size()]; }
 

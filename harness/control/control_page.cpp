@@ -63,6 +63,11 @@ bool ControlPage::raise_abort(std::uint32_t epoch, const Abort& abort) {
 std::optional<Abort> ControlPage::aborted(std::uint32_t epoch) const { return mapping_->abort().of(epoch); }
 
 bool ControlPage::doom(const Abort& abort) {
+  if (has_remote_ranks()) {
+    const bool is_first = !doomed() && mapping_->proposed_doom().raise(world_epoch, abort);
+    if (is_first) watcher().ring();
+    return is_first;
+  }
   const bool is_first = mapping_->doom().raise(world_epoch, abort);
   if (is_first) {
     mapping_->ring_all();
@@ -146,12 +151,16 @@ std::vector<Ballot> ControlPage::agree(int rank, const Ballot& mine, Deadline de
   area.flight.enter(protocol::FlightEntry::What::agreement, round, std::chrono::steady_clock::now());
   area.rounds.store(round, std::memory_order_release);
 
-  // The last rank to vote wakes all others, once. So no rank wakes without need, however many ranks there are.
-  if (state.votes.fetch_add(1) + 1 == round * ranks) {
+  // The last rank to vote wakes all others, once. So no rank wakes without need, however many ranks there are. The last
+  // rank of this host wakes the link where other ranks are on other hosts.
+  const std::uint64_t votes = state.votes.fetch_add(1) + 1;
+  const std::uint64_t remote = state.remote_ranks.load(std::memory_order_relaxed);
+  if (votes == round * ranks) {
     state.waiting.store(0);  // all have left their calls; a count that an aborted call left has no meaning any more
     state.decided.store(round);
     state.agreement.ring();
   } else {
+    if (remote != 0 && votes == round * ranks - remote) state.watcher.ring();
     find_deadlock();
     // Only the end of the world ends the wait early.
     const auto decided = [&] {
@@ -160,10 +169,13 @@ std::vector<Ballot> ControlPage::agree(int rank, const Ballot& mine, Deadline de
     if (!waiting_->wait(state.agreement, deadline, decided)) {
       std::string missing;
       for (int other = 0; other < world_size(); ++other) {
-        if (mapping_->area(other).rounds.load() >= round) continue;
+        const page::RankArea& theirs = mapping_->area(other);
+        if (theirs.rounds.load() >= round) continue;
         const auto call = last_call(other);
         fmt::format_to(std::back_inserter(missing), "{} rank {} ({})", missing.empty() ? "" : ",", other,
-                       call.empty() ? "no call yet" : "last call: " + call);
+                       theirs.is_remote.load() != 0 ? "perhaps, on another host"
+                       : call.empty()               ? "no call yet"
+                                                    : "last call: " + call);
       }
       throw DeadlineExceeded(fmt::format("rank {}: agreement #{} of the world: missing{}", rank, round,
                                          missing.empty() ? " no rank any more" : missing));
@@ -173,12 +185,7 @@ std::vector<Ballot> ControlPage::agree(int rank, const Ballot& mine, Deadline de
   area.flight.end(protocol::FlightEntry::State::left);
 
   std::vector<Ballot> ballots(ranks);
-  for (std::size_t other = 0; other < ranks; ++other) {
-    const page::Vote& cast = mapping_->vote(round, other);
-    ballots[other].value = cast.value.load(std::memory_order_relaxed);
-    if (cast.has_text.load(std::memory_order_relaxed))
-      ballots[other].text = mapping_->area(static_cast<int>(other)).ballot_texts[round % 2].load();
-  }
+  for (std::size_t other = 0; other < ranks; ++other) ballots[other] = ballot(static_cast<int>(other), round);
   return ballots;
 }
 
@@ -199,7 +206,7 @@ void ControlPage::leave_waits(int ranks) { mapping_->state().waiting.fetch_sub(r
 void ControlPage::find_deadlock() {
   const page::State& state = mapping_->state();
   const auto ranks = static_cast<std::int64_t>(mapping_->ranks());
-  if (state.waiting.load() <= 0) return;
+  if (state.waiting.load() <= 0 || has_remote_ranks()) return;
   // Read the epoch before the counts. If the counts are of a later case, then this case is over, and an abort of it
   // does no harm. A rank that has voted may stop anywhere here while the others go on.
   const std::uint32_t epoch = state.waiting_epoch.load();
@@ -272,6 +279,75 @@ std::optional<protocol::RankEnd> ControlPage::rank_end(int rank) const {
                            .standard_error_bytes = record.standard_error_bytes,
                            .last_words = area.last_words.load()};
 }
+
+// -- Several hosts ----------------------------------------------------------------------------------------------------
+
+void ControlPage::set_local(std::span<const int> ranks) {
+  std::uint64_t remote = 0;
+  for (int rank = 0; rank < world_size(); ++rank) {
+    const bool is_remote = std::ranges::find(ranks, rank) == ranks.end();
+    mapping_->area(rank).is_remote.store(is_remote ? 1 : 0);
+    if (is_remote) ++remote;
+  }
+  mapping_->state().remote_ranks.store(remote);
+}
+
+bool ControlPage::is_remote(int rank) const { return mapping_->area(rank).is_remote.load() != 0; }
+
+bool ControlPage::has_remote_ranks() const {
+  return mapping_->state().remote_ranks.load(std::memory_order_relaxed) != 0;
+}
+
+std::uint64_t ControlPage::decided() const { return mapping_->state().decided.load(); }
+
+std::optional<Ballot> ControlPage::vote(int rank, std::uint64_t round) const {
+  const page::RankArea& area = mapping_->area(rank);
+  if (area.rounds.load(std::memory_order_acquire) < round) return std::nullopt;
+  return ballot(rank, round);
+}
+
+Ballot ControlPage::ballot(int rank, std::uint64_t round) const {
+  const page::Vote& cast = mapping_->vote(round, static_cast<std::size_t>(rank));
+  Ballot ballot{.value = cast.value.load(std::memory_order_relaxed), .text = {}};
+  if (cast.has_text.load(std::memory_order_relaxed)) ballot.text = mapping_->area(rank).ballot_texts[round % 2].load();
+  return ballot;
+}
+
+void ControlPage::settle_round(std::uint64_t round, std::span<const Ballot> ballots) {
+  page::State& state = mapping_->state();
+  for (int rank = 0; rank < world_size(); ++rank) {
+    page::RankArea& area = mapping_->area(rank);
+    if (area.is_remote.load() == 0) continue;
+    const Ballot& cast = ballots[static_cast<std::size_t>(rank)];
+    page::Vote& vote = mapping_->vote(round, static_cast<std::size_t>(rank));
+    vote.value.store(cast.value, std::memory_order_relaxed);
+    vote.has_text.store(!cast.text.empty(), std::memory_order_relaxed);
+    if (!cast.text.empty()) area.ballot_texts[round % 2].store(cast.text);
+    area.rounds.store(round, std::memory_order_release);
+  }
+  state.votes.store(round * mapping_->ranks());
+  state.waiting.store(0);
+  state.decided.store(round);
+  state.agreement.ring();
+}
+
+std::optional<std::uint32_t> ControlPage::aborted_epoch() const { return mapping_->abort().epoch(); }
+
+void ControlPage::impose_abort(std::uint32_t epoch, const Abort& abort) {
+  mapping_->abort().replace(epoch, abort);
+  mapping_->ring_all();
+  watcher().ring();
+}
+
+std::optional<Abort> ControlPage::proposed_doom() const { return mapping_->proposed_doom().of(world_epoch); }
+
+void ControlPage::impose_doom(const Abort& abort) {
+  if (!mapping_->doom().raise(world_epoch, abort)) return;
+  mapping_->ring_all();
+  watcher().ring();
+}
+
+std::int64_t ControlPage::waiting_ranks() const { return mapping_->state().waiting.load(); }
 
 Doorbell& ControlPage::watcher() const { return mapping_->state().watcher; }
 

@@ -2,9 +2,13 @@
 // ranks map it. Ranks can be processes or threads. The page outlives any of them.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string_view>
+#include <vector>
 
 #include "harness/control/control_plane.hpp"
 #include "harness/protocol/rank_end.hpp"
@@ -53,12 +57,39 @@ class ControlPage final : public ControlPlane {
   /// Nullopt: the rank's guard has not reported an end.
   std::optional<protocol::RankEnd> rank_end(int rank) const;
 
-  /// Rung after each abort, after the doom, after a rank left in order, and after `end_rank`. For a PageWatch.
+  /// Rung after each abort, after the doom, after a rank left in order, and after `end_rank`. Where ranks are on other
+  /// hosts, also after the last vote of the ranks of this host. For a PageWatch.
   Doorbell& watcher() const;
+
+  // -- Several hosts --------------------------------------------------------------------------------------------------
+  // Where ranks are on other hosts, the page decides nothing by itself: a link (link/page_link.hpp) gives the page what
+  // the hub decides. Only the link calls these functions, from one thread.
+
+  /// Names the ranks of this host. All others are remote. Call it before any rank starts.
+  void set_local(std::span<const int> ranks);
+  bool is_remote(int rank) const;
+  bool has_remote_ranks() const;
+
+  /// The last decided round of agreement.
+  std::uint64_t decided() const;
+  /// The ballot of a rank of this host in the round after the last decided one. nullopt: it has not voted.
+  std::optional<Ballot> vote(int rank, std::uint64_t round) const;
+  /// Ends a round with the ballots of all ranks. All ranks of this host have voted in it.
+  void settle_round(std::uint64_t round, std::span<const Ballot> ballots);
+
+  std::optional<std::uint32_t> aborted_epoch() const;
+  /// The cause of an abort is the hub's, also where a rank of this host was the first here.
+  void impose_abort(std::uint32_t epoch, const Abort& abort);
+  /// The argument of the first `doom` on a page with remote ranks.
+  std::optional<Abort> proposed_doom() const;
+  void impose_doom(const Abort& abort);
+  /// Ranks of this host that wait in a call. A hint: a call that was aborted may have left a count.
+  std::int64_t waiting_ranks() const;
 
  private:
   explicit ControlPage(std::unique_ptr<class PageMapping> mapping);
   void find_deadlock();
+  Ballot ballot(int rank, std::uint64_t round) const;
 
   std::unique_ptr<PageMapping> mapping_;
   std::shared_ptr<Waiting> waiting_;

@@ -1,8 +1,10 @@
 // ControlPlane is how the ranks of one world and their launcher agree, abort, report progress, and leave flight
 // records. Each operation states its guarantee, and code above relies on nothing else. ControlPage implements it for
-// ranks on one machine. Between machines, some guarantees are weaker; the comments name these.
+// ranks on one machine. Links over TCP connect the pages of several machines (link/page_link.hpp). Between machines,
+// some guarantees are weaker; the comments name these.
 //
-// The room `control` has this interface and the shared page. Bytes of collectives may not enter.
+// The room `control` has this interface, the shared page and the links between pages. Bytes of collectives may not
+// enter.
 #pragma once
 
 #include <cstdint>
@@ -53,12 +55,16 @@ class ControlPlane {
   /// Ends the case of this epoch for every rank. Returns true only for the first caller, whose `abort` is the cause
   /// that is shown. Returns false also when a later epoch was aborted already. Guarantee: every rank that waits in the
   /// epoch, or begins to wait, leaves with the same cause. This does not depend on the caller's life after the call.
+  /// Between machines, ranks of two machines that abort at the same time may leave with different causes. Then the hub
+  /// chooses one. From the next agreement on, `aborted` gives that cause on all machines.
   virtual bool raise_abort(std::uint32_t epoch, const Abort& abort) = 0;
   /// The cause of this epoch's abort. Only the latest aborted epoch is remembered.
   virtual std::optional<Abort> aborted(std::uint32_t epoch) const = 0;
 
   /// Ends the world: a rank died or overran its deadline. The first call counts. Guarantee: as for `raise_abort`, for
-  /// every wait of the world, and agreements.
+  /// every wait of the world, and agreements. Between machines, the call proposes the end to the hub, and `doomed`
+  /// shows it after a round trip. A machine that loses the hub ends its part of the world itself, perhaps with another
+  /// cause.
   virtual bool doom(const Abort& abort) = 0;
   virtual std::optional<Abort> doomed() const = 0;
 
@@ -100,7 +106,8 @@ class ControlPlane {
   /// All ranks call it equally often. Returns all ballots in rank order. It ends early only when the world is doomed or
   /// the deadline passes; then the world is over for this rank. Guarantee: an agreement that is complete is returned on
   /// every rank, even if the world is doomed by then. An agreement separates epochs: no rank may still be in a call of
-  /// the previous case when it votes. It costs one wake-up; between machines, a round trip.
+  /// the previous case when it votes. It costs one wake-up; between machines, a round trip. A machine that loses the
+  /// hub may not learn that its last agreement is complete.
   virtual std::vector<Ballot> agree(int rank, const Ballot& mine, Deadline deadline) = 0;
 
   // -- Deadlock -------------------------------------------------------------------------------------------------------
@@ -109,7 +116,7 @@ class ControlPlane {
   // - Each rank makes its calls from one thread.
   // - The rank that completes a call reports it *before* it lets the others go.
   // Guarantee: a deadlock aborts the epoch as soon as the last rank waits. Between machines, a bounded exchange finds
-  // it, not a shared counter: it takes longer.
+  // it, not a shared counter: it takes a tenth of a second and a few round trips.
 
   /// The rank has published its part of a call, and other ranks are missing. The last rank to wait completes the
   /// deadlock and aborts the epoch.
@@ -119,14 +126,15 @@ class ControlPlane {
 
   // -- Progress and flight records ------------------------------------------------------------------------------------
   // Guarantee: what a rank wrote here can be read after the rank was killed between any two stores. A reader never
-  // waits for a writer. Reports of different ranks have no order.
+  // waits for a writer. Reports of different ranks have no order. Between machines, only a launcher's page shows the
+  // progress of all ranks. It shows each change after at most 50 ms and a round trip, in times of its own clock.
 
   virtual void report(int rank, const Progress& progress) = 0;
   virtual Progress progress(int rank) const = 0;
 
   /// The ring into which this rank, and no other one, records what it does. It is in memory of this machine.
   virtual FlightRing& flight(int rank) const = 0;
-  /// The flight records of all ranks, in rank order.
+  /// The flight records of all ranks, in rank order. Those of ranks on other machines are empty: a link has them.
   virtual std::vector<protocol::FlightRecord> flight_records() const = 0;
   /// Describes the rank's last call in its case, for messages that name a missing rank. Empty where the rank has made
   /// no call.

@@ -14,7 +14,7 @@
 namespace shardproof::control::page {
 
 inline constexpr std::uint64_t magic = 0x6761702d70726873;  // "shrp-pag"
-inline constexpr std::uint32_t version = 7;
+inline constexpr std::uint32_t version = 8;
 
 struct Header {
   std::atomic<std::uint64_t> magic;  ///< set last
@@ -29,8 +29,11 @@ struct State {
   // Every look of every wait reads these; a case writes them at most once.
   alignas(64) std::atomic<std::uint64_t> abort;
   std::atomic<std::uint64_t> doom;
+  /// Ranks on other hosts. Set before any rank starts. 0: this page decides all by itself.
+  std::atomic<std::uint64_t> remote_ranks;
   alignas(64) std::atomic<std::uint32_t> abort_tickets;
-  std::atomic<std::uint32_t> doom_tickets;
+  std::atomic<std::uint32_t> doom_tickets, proposal_tickets;
+  std::atomic<std::uint64_t> proposed_doom;  ///< on a page with ranks on other hosts
   alignas(64) std::atomic<std::uint64_t> votes;    ///< cast in all rounds together
   alignas(64) std::atomic<std::uint64_t> decided;  ///< rounds in which all have voted
   Doorbell agreement;
@@ -66,6 +69,7 @@ struct EndRecord {
 struct alignas(64) RankArea {
   Doorbell bell;
   std::atomic<std::uint64_t> rounds;  ///< agreements that the rank entered; it is the only writer
+  std::atomic<std::uint64_t> is_remote;  ///< 1: the rank is on another host, and the link writes for it
   base::page::Published<ProgressRecord> progress;
   base::page::Published<EndRecord> end;
   base::page::Text<512> last_words;  ///< written before `end`
@@ -83,9 +87,10 @@ struct Layout {
         votes(align(areas + ranks * sizeof(RankArea))),
         abort_texts(align(votes + 2 * ranks * sizeof(Vote))),
         doom_texts(align(abort_texts + abort_slots * sizeof(AbortText))),
-        bytes(align(doom_texts + abort_slots * sizeof(AbortText))) {}
+        proposal_texts(align(doom_texts + abort_slots * sizeof(AbortText))),
+        bytes(align(proposal_texts + abort_slots * sizeof(AbortText))) {}
 
-  std::size_t ranks, abort_slots, state, areas, votes, abort_texts, doom_texts, bytes;
+  std::size_t ranks, abort_slots, state, areas, votes, abort_texts, doom_texts, proposal_texts, bytes;
 
  private:
   static constexpr std::size_t align(std::size_t offset) { return (offset + 63) / 64 * 64; }

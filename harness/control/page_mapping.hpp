@@ -33,6 +33,10 @@ class PageMapping {
   /// The words and texts of the abort, and of the doom.
   page::AbortWord abort() const { return abort_word(state().abort, state().abort_tickets, layout_.abort_texts); }
   page::AbortWord doom() const { return abort_word(state().doom, state().doom_tickets, layout_.doom_texts); }
+  /// The end of the world that this page proposes to the hub.
+  page::AbortWord proposed_doom() const {
+    return abort_word(state().proposed_doom, state().proposal_tickets, layout_.proposal_texts);
+  }
   /// Wakes all ranks, on every doorbell.
   void ring_all() const;
 
