@@ -1,0 +1,66 @@
+// Hub is the one process of a world that all control pages are connected to: a listening socket, its connections, and
+// the HubCore that decides. A wrong, silent or slow peer costs only its own connection. The launcher has the hub, or
+// the guard of rank 0 where no launcher of ours runs.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "harness/base/file_descriptor.hpp"
+#include "harness/control/link/connection.hpp"
+#include "harness/control/link/hub_core.hpp"
+#include "harness/control/link/ready_set.hpp"
+
+namespace shardproof::control::link {
+
+class Hub {
+ public:
+  struct Settings {
+    HubCore::Settings core;
+    std::string secret;
+    /// A peer that has not proved the secret and said Hello by then is disconnected.
+    std::chrono::nanoseconds proof_limit = std::chrono::seconds(10);
+  };
+
+  /// Listens on a free port of all interfaces. Throws std::system_error.
+  explicit Hub(Settings settings);
+
+  /// For PageLink::Settings::addresses: see addresses.hpp.
+  std::string addresses() const;
+
+  // For a poll loop: call `handle_events` when the descriptor is readable, and at the deadline.
+  int descriptor() const { return ready_.descriptor(); }
+  std::optional<Deadline> deadline() const;
+  void handle_events();
+
+  const HubCore& core() const { return core_; }
+  /// After the end of all ranks, the owner keeps the hub until no page is connected, so that each one leaves in order.
+  bool has_connections() const { return !peers_.empty(); }
+
+ private:
+  struct Peer {
+    Connection connection;
+    Deadline limit;  ///< of the proof, or of the end
+    bool has_joined = false, is_leaving = false;
+  };
+
+  void accept(Deadline now);
+  void serve(LinkId id, Deadline now);
+  void take(const Sends& sends, Deadline now);
+  void watch(LinkId id, const Connection& connection);
+  void drop_late(Deadline now);
+  void drop_oldest_stranger();
+
+  Settings settings_;
+  HubCore core_;
+  base::FileDescriptor listener_;
+  ReadySet ready_;
+  std::map<LinkId, Peer> peers_;
+  LinkId last_id_ = 0;
+  std::optional<Deadline> accept_again_;  ///< The process has no free descriptor.
+};
+
+}  // namespace shardproof::control::link

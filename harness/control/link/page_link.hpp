@@ -1,0 +1,80 @@
+// PageLink connects the control page of one host to the hub of its world. One process of each host has one: the guard
+// that made the page, or the launcher. Ranks do not know of it.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/control/control_page.hpp"
+#include "harness/control/link/addresses.hpp"
+#include "harness/control/link/connection.hpp"
+#include "harness/control/link/page_side.hpp"
+#include "harness/control/link/ready_set.hpp"
+#include "harness/control/page_watch.hpp"
+
+namespace shardproof::control::link {
+
+class PageLink {
+ public:
+  struct Settings {
+    std::string addresses;  ///< of the hub: `Hub::addresses`
+    std::string secret;
+    Hello hello;
+    /// The time to find the hub. After it, the hub counts as lost.
+    std::chrono::nanoseconds join_limit = std::chrono::seconds(30);
+    /// A hub that sends nothing for so long is lost. It should be the hub's own limit: the hub sends a ping four times
+    /// in that time.
+    std::chrono::nanoseconds silence_limit = std::chrono::seconds(10);
+  };
+
+  /// No rank of the page may have started, and the page must outlive this object. Throws std::invalid_argument for
+  /// addresses that are not valid, and std::system_error.
+  PageLink(ControlPage& page, Settings settings);
+
+  // For a poll loop: call `handle_events` when the descriptor is readable, and at the deadline.
+  int descriptor() const { return ready_.descriptor(); }
+  std::optional<Deadline> deadline() const;
+  void handle_events();
+
+  /// What the hub has said: the start, lost hosts, orders, flight records, and that all ranks have ended.
+  PageSide& side() { return side_; }
+  /// Sends an order of a launcher, its answer, or FlightWanted.
+  void send(const Message& message);
+  /// Leaves the world in order, once all ranks have ended. Then call `handle_events` until `is_over`.
+  void leave();
+
+  bool is_over() const { return is_over_; }
+  /// Why the world was lost for this page, or why it could not join. The page is doomed then.
+  const std::optional<std::string>& lost() const { return lost_; }
+
+ private:
+  struct Attempt {
+    Address address;
+    std::optional<Connection> connection;
+    std::string why;  ///< it failed
+  };
+
+  void begin_attempts(Deadline now);
+  void try_to_join(Deadline now);
+  void exchange(Deadline now);
+  void report_news(Deadline now);
+  void lose(const std::string& why);
+  void end();
+
+  const Settings settings_;
+  PageSide side_;
+  ReadySet ready_;
+  PageWatch watch_;
+  const Deadline join_until_;
+  std::vector<Attempt> attempts_;
+  std::optional<Deadline> attempt_again_;
+  std::optional<Connection> hub_;
+  Deadline heard_{};
+  bool is_over_ = false;
+  std::optional<std::string> lost_;
+};
+
+}  // namespace shardproof::control::link
