@@ -1,5 +1,5 @@
-// The marks that a player sets in a trace around each call of a script, as text: `iter 0 forward`, `iter 0 forward end`.
-// The player writes them, and readers of traces find calls by them. Pure.
+// The marks that a player sets in a trace around each call of a script, as text: `iter 0 forward`,
+// `iter 0 forward end`. The player writes them, and readers of traces find calls by them. Pure.
 #pragma once
 
 #include <optional>
