@@ -11,6 +11,11 @@
 namespace shardproof::base {
 namespace {
 
+bool is_equal_without_case(std::string_view a, std::string_view b) {
+  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
+  return std::ranges::equal(a, b, {}, lower, lower);
+}
+
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
@@ -32,6 +37,7 @@ std::string closest(const std::set<std::string>& candidates, std::string_view as
   std::string best;
   std::size_t least = asked.size() / 2 + 1;
   for (const std::string& candidate : candidates) {
+    if (is_equal_without_case(candidate, asked)) return candidate;
     const std::size_t distance = edit_distance(candidate, asked);
     if (distance >= least) continue;
     least = distance;

@@ -8,7 +8,8 @@
 
 namespace shardproof::base {
 
-/// The candidate that differs least from `asked`. Empty if every candidate differs in more than half of `asked`.
+/// The candidate that differs least from `asked`; a difference in case alone is the least. Empty if every candidate
+/// differs in more than half of `asked`.
 std::string closest(const std::set<std::string>& candidates, std::string_view asked);
 
 /// A part of an error message between two others: `closest is 'layer'; `. Empty if no candidate is close. `quote` is

@@ -10,7 +10,7 @@ namespace shardproof::protocol {
 
 namespace {
 
-constexpr std::string_view prefix = "iter ", ending = " end", before_occurrence = " (";
+constexpr std::string_view prefix = "iter ", end_word = " end", before_occurrence = " (";
 
 std::optional<int> take_number(std::string_view& text) {
   int number = 0;
@@ -36,14 +36,14 @@ bool take_end(std::string_view& text, std::string_view end) {
 
 std::string to_text(const CallMark& mark) {
   const std::string number = mark.occurrence > 1 ? fmt::format("{}{})", before_occurrence, mark.occurrence) : "";
-  return fmt::format("{}{} {}{}{}", prefix, mark.iteration, mark.call, number, mark.is_end ? ending : "");
+  return fmt::format("{}{} {}{}{}", prefix, mark.iteration, mark.call, number, mark.is_end ? end_word : "");
 }
 
 std::optional<CallMark> read_call_mark(std::string_view text) {
   if (!take_start(text, prefix)) return std::nullopt;
   const auto iteration = take_number(text);
   if (!iteration || !take_start(text, " ")) return std::nullopt;
-  CallMark mark{.iteration = *iteration, .call = {}, .is_end = take_end(text, ending)};
+  CallMark mark{.iteration = *iteration, .call = {}, .is_end = take_end(text, end_word)};
   const std::size_t open = text.rfind(before_occurrence);
   if (open != std::string_view::npos) {
     std::string_view number = text.substr(open + before_occurrence.size());

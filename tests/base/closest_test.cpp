@@ -8,6 +8,7 @@ using namespace shardproof;
 
 TEST_CASE("a misspelt name is answered with the closest one, or with those that exist") {
   CHECK(base::closest({"fully_shard", "flat_shard"}, "fully_shrad") == "fully_shard");
+  CHECK(base::closest({"adam", "adamw"}, "adamW") == "adamw");
   CHECK(base::closest({"layer", "head"}, "zebra crossing").empty());
   CHECK(base::closest_hint({"layer", "head"}, "lair") == "closest is 'layer'; ");
   CHECK(base::closest_hint({"layer", "head"}, "x").empty());

@@ -283,7 +283,7 @@ class Documents(unittest.TestCase):
             ('{\n  "version": 2,\n  "modle": {}\n}', ':3:3: scenario: modle: no such key; closest is "model"; '),
             ('{\n  "version": 2', ":2:15: scenario: invalid JSON: syntax error while parsing object"),
             ("", "cannot read the scenario"),
-            ('{"version": 2, "version": ' + 100_000 * "[", ':1:16: scenario: the key "version" is twice in one '),
+            ('{"version": 2, "version": ' + 100_000 * "[", ':1:16: scenario: duplicate key "version": remove'),
             (100_000 * "[", "JSON nested deeper than 100 levels"),
         ):
             self.write("bad.json", text)

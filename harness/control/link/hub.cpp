@@ -71,7 +71,7 @@ std::optional<Deadline> Hub::deadline() const {
 }
 
 void Hub::handle_events() {
-  // What has arrived counts before the limits: this process may have been stopped for a while.
+  // Messages that have arrived count before the limits: this process may have been stopped for a while.
   Deadline now = std::chrono::steady_clock::now();
   for (const std::uint64_t key : ready_.ready()) {
     if (key != key_of_listener) serve(key, now);

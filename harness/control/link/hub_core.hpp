@@ -76,8 +76,8 @@ class HubCore {
   /// A search for a deadlock: all pages are asked twice, and the second time only after all first answers. Records that
   /// are equal both times are true at one moment between.
   struct Search {
-    std::uint64_t number = 0;
-    bool is_second = false;
+    std::uint64_t number;
+    bool is_second;
     std::set<LinkId> unanswered;
     std::vector<protocol::FlightRecord> first, records;  ///< by rank
   };

@@ -39,11 +39,12 @@ class PageLink {
   std::optional<Deadline> deadline() const;
   void handle_events();
 
-  /// What the hub has said: the start, lost hosts, orders, flight records, and that all ranks have ended.
+  /// Has the hub's messages: the start, lost hosts, orders, flight records, and that all ranks have ended.
   PageSide& side() { return side_; }
   /// Sends an order of a launcher, its answer, or FlightWanted.
   void send(const Message& message);
-  /// Leaves the world in order, once all ranks have ended. Then call `handle_events` until `is_over`.
+  /// Leaves the world in order, once all ranks have ended, or where none has started. Then call `handle_events` until
+  /// `is_over`.
   void leave();
 
   bool is_over() const { return is_over_; }

@@ -16,7 +16,7 @@
 
 namespace shardproof::control::link {
 
-/// What a launcher asks of the guards of other hosts, and their answer.
+/// A launcher's order to the guards of other hosts, or their answer.
 using Order = std::variant<Stop, Collect, Collected>;
 
 class PageSide {
@@ -26,7 +26,7 @@ class PageSide {
 
   const Hello& hello() const { return hello_; }
 
-  /// What the page has to report now. Call it after each ring of the page's watcher, and at the deadline.
+  /// Returns the page's new reports. Call it after each ring of the page's watcher, and at the deadline.
   std::vector<Message> news(Deadline now);
   std::optional<Deadline> deadline() const;
 
