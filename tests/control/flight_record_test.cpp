@@ -25,7 +25,7 @@ using State = protocol::FlightEntry::State;
 
 namespace {
 
-constexpr std::uint64_t world = 1, left_pair = 2, right_pair = 3;
+constexpr std::uint64_t whole_world = 1, left_pair = 2, right_pair = 3;
 
 control::Deadline at(std::int64_t ns) { return control::Deadline(std::chrono::nanoseconds(ns)); }
 
@@ -40,7 +40,7 @@ control::ControlPage three_in_a_case() {
   control::ControlPage page = control::ControlPage::anonymous(3);
   for (int rank = 0; rank < 3; ++rank) {
     control::FlightRing& flight = page.flight(rank);
-    flight.join_group(world, "world", std::array{0, 1, 2});
+    flight.join_group(whole_world, "world", std::array{0, 1, 2});
     if (rank < 2) flight.join_group(left_pair, "left", std::array{1, 0});
     if (rank > 0) flight.join_group(right_pair, "right", std::array{1, 2});
     flight.enter(What::case_begun, 4, at(1));
@@ -108,14 +108,14 @@ TEST_CASE("who waits for whom follows from the records of all ranks") {
   control::ControlPage page = three_in_a_case();
   come(page, 0, left_pair, 0);
   come(page, 1, right_pair, 0);
-  come(page, 2, world, 3);
+  come(page, 2, whole_world, 3);
   auto records = page.flight_records();
   CHECK(missing_of(records, 0) == std::vector{1});
   CHECK(missing_of(records, 1) == std::vector{2});
   CHECK(missing_of(records, 2) == std::vector{0, 1});
 
   page.flight(1).end(State::left);
-  come(page, 1, world, 4);  // it has been in #3, too, or it would not be in #4
+  come(page, 1, whole_world, 4);  // it has been in #3, too, or it would not be in #4
   records = page.flight_records();
   CHECK(missing_of(records, 2) == std::vector{0});
 
@@ -129,7 +129,7 @@ TEST_CASE("who waits for whom follows from the records of all ranks") {
 
 TEST_CASE("in a call of several meetings, ranks that have come to more meetings wait") {
   control::ControlPage page = three_in_a_case();
-  for (int rank = 0; rank < 3; ++rank) come(page, rank, world, 7);
+  for (int rank = 0; rank < 3; ++rank) come(page, rank, whole_world, 7);
   CHECK(missing_of(page.flight_records(), 1).empty());
   page.flight(0).meet();
   page.flight(2).meet();
@@ -200,7 +200,7 @@ TEST_CASE("a writer that is killed between any two stores leaves a record that c
 TEST_CASE("a flight record survives its document") {
   control::ControlPage page = three_in_a_case();
   come(page, 0, left_pair, 1);
-  page.flight(1).enter_call(world, 5,
+  page.flight(1).enter_call(whole_world, 5,
                             {.sequence = 2,
                              .count = 7,
                              .factor = 0.5,

@@ -32,7 +32,11 @@ class ReadySet {
     std::array<epoll_event, 128> events{};
     const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0);
     std::vector<std::uint64_t> keys;
-    for (int i = 0; i < count; ++i) keys.push_back(events[static_cast<std::size_t>(i)].data.u64);
+    for (int i = 0; i < count; ++i) {
+      // A copy: the structure is packed, so its fields are not aligned.
+      const std::uint64_t key = events[static_cast<std::size_t>(i)].data.u64;
+      keys.push_back(key);
+    }
     return keys;
   }
 

@@ -682,7 +682,7 @@ TEST_CASE("the simulation finds each defect of a hub") {
 TEST_CASE("a hub drops an abort that comes after the round in which its page has voted") {
   const Deadline now = Deadline(seconds(1000));
   HubCore hub({.world_size = 2});
-  for (const LinkId page : {0, 1}) {
+  for (const LinkId page : {LinkId{0}, LinkId{1}}) {
     hub.connected(page, {.world_size = 2, .host = "h", .ranks = {static_cast<int>(page)}}, now);
     for (std::uint64_t ping = 1; ping <= 4; ++ping) hub.received(page, Pong{ping, 0}, now);
   }
