@@ -8,6 +8,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <sstream>
 #include <stdexcept>
 
@@ -52,7 +53,7 @@ CaseInfo parse_case_id(const std::string& id, int world_size) {
   info.id = id;
   info.suite = id.substr(0, id.find('/'));
   info.world_size = world_size;
-  const std::size_t open = id.find('[');
+  const std::size_t open = id.rfind('[');
   if (open == std::string::npos || id.back() != ']') return info;
   std::istringstream params(id.substr(open + 1, id.size() - open - 2));
   for (std::string param; std::getline(params, param, ',');) {
@@ -98,12 +99,28 @@ bool has_begun(const WorldDirectory& directory) {
                                                  !std::filesystem::is_empty(directory.ranks(), unknown));
 }
 
+namespace {
+
+/// Throws for cases that would make a report that no command reads: a case for another number of ranks, and a case that
+/// is twice in the plan of a further attempt.
+void require_valid_cases(const WorldPlan& plan) {
+  if (plan.attempt > 0 && std::set(plan.cases.begin(), plan.cases.end()).size() < plan.cases.size())
+    throw std::runtime_error("a case is twice in the plan of a further attempt");
+  for (const std::string& id : plan.cases) {
+    if (parse_case_id(id, 0).world_size != plan.size)
+      throw std::runtime_error(fmt::format("{} is no case of a world of {} ranks", base::dump_line(id), plan.size));
+  }
+}
+
+}  // namespace
+
 WorldPlan read_plan(const WorldDirectory& directory) {
   try {
     WorldPlan plan = parse_json(base::read_evidence(directory.plan())).get<WorldPlan>();
     if (plan.size > control::ControlPlane::max_world_size)
       throw std::runtime_error(
           fmt::format("{} ranks, the limit is {}", plan.size, control::ControlPlane::max_world_size));
+    require_valid_cases(plan);
     return plan;
   } catch (const std::exception& error) {
     throw std::runtime_error(fmt::format("the plan of {}, {}: {}", directory.root.string(),
@@ -114,7 +131,9 @@ WorldPlan read_plan(const WorldDirectory& directory) {
 std::vector<WorldPlan> read_planned_worlds(const protocol::RunDirectory& run) {
   if (!base::is_there(run.plan())) return {};
   try {
-    return read_array<WorldPlan>(run.plan());
+    std::vector<WorldPlan> plans = read_array<WorldPlan>(run.plan());
+    std::ranges::for_each(plans, require_valid_cases);
+    return plans;
   } catch (const std::exception& error) {
     throw std::runtime_error(fmt::format("{}: {}", run.plan().string(), error.what()));
   }

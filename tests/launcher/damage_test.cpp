@@ -249,6 +249,29 @@ TEST_CASE("merge and explain report each damage of a run directory with 5, and u
   }
 }
 
+TEST_CASE("a plan that would make a report that no command reads is refused, and the other worlds are merged") {
+  const TemporaryDirectory directory;
+  const auto run = directory / "run";
+  const std::string id = R"("bad/check[W=2]")";
+  REQUIRE(run_trouble(run, {"bad/check", "good/stays", "--ranks", "2", "--retries", "1"}).end == code(1));
+  const auto plan = run / "worlds/1/plan.json";
+  const std::string whole = text_of(plan);
+  for (const auto& [cases, expected] : std::vector<std::pair<std::string, std::string>>{
+           {R"("x")", R"("x" is no case of a world of 2 ranks)"},
+           {R"("bad/check[W=3]")", R"("bad/check[W=3]" is no case of a world of 2 ranks)"},
+           {id + "," + id, "a case is twice in the plan of a further attempt"}}) {
+    std::string changed = whole;
+    changed.replace(changed.find(id), id.size(), cases);
+    write_text(plan, changed);
+    const Said said = call({"merge", run.string()});
+    INFO(said.out << said.err);
+    CHECK(said.end == code(5));
+    CHECK_THAT(unwrapped(said.out + said.err), ContainsSubstring("worlds/1, plan.json: " + expected));
+    CHECK(call({"stable", run.string()}).end == code(0));
+    CHECK(verdicts(run) == Verdicts{{"bad/check[W=2]", "failed"}, {"good/stays[W=2]", "passed"}});
+  }
+}
+
 TEST_CASE("merge and explain miss a world that began between others") {
   const TemporaryDirectory directory;
   const auto run = directory / "run";
