@@ -30,8 +30,8 @@ class ProcessState {
   /// Keeps the threads that exist before the case.
   void begin_case();
   /// Returns up to two sentences about what the case has left. Empty: the process is as the case found it. Waits for
-  /// threads that may be about to end: until they have slept for 50 ms, or for 5 s. Restores limits, as far as the
-  /// process may, the death signal, and no timer, so that the rank can still report its results.
+  /// threads that may be about to end: until they have slept for 50 ms, or for 5 s. So that the rank can still report
+  /// its results, restores the death signal, stops a timer, and restores limits as far as the process may.
   std::vector<std::string> changes(const Allowed& allowed);
 
  private:

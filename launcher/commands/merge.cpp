@@ -76,7 +76,7 @@ class MergeCommand final : public Subcommand {
     Terminal terminal(stdout, terminal_);
     terminal.show_files_of(run);
     terminal.print(reports::summary(merged.report, terminal.style()));
-    write_own_file(run.report(), [&](std::ostream& out) { reports::write_report(out, merged.report); });
+    write_own_file(run.report(), [&](std::ostream& out) { reports::write_report(out, merged.report); }, 0);
     terminal.note(fmt::format("report: {}", run.report().string()));
     require_printed(terminal.finish());
     const int code = reports::exit_code(merged.report);

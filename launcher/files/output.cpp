@@ -181,7 +181,7 @@ void require_new_file(const std::filesystem::path& file) {
 
 void require_writable(const std::filesystem::path& directory) {
   const std::filesystem::path probe = directory / ".probe";
-  write_own_file(probe, std::string(4096, ' '));
+  write_own_file(probe, std::string(4096, ' '), 0);
   ::unlink(probe.c_str());
 }
 

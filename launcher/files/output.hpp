@@ -29,9 +29,8 @@ void write_file(const std::filesystem::path& file, const std::function<void(std:
 
 /// The same for a file of a run directory. A rank may have put a link or a pipe in its place: that is replaced, and
 /// never written through. `folders`: as in base::open_evidence_file. A link in the place of such a folder is an error.
-void write_own_file(const std::filesystem::path& file, std::string_view text, int folders = 0);
-void write_own_file(const std::filesystem::path& file, const std::function<void(std::ostream&)>& write,
-                    int folders = 0);
+void write_own_file(const std::filesystem::path& file, std::string_view text, int folders);
+void write_own_file(const std::filesystem::path& file, const std::function<void(std::ostream&)>& write, int folders);
 
 /// Opens a file of a run directory to add text at its end. Makes it if necessary. Not valid if something else than a
 /// regular file is there, or a link is in the place of one of these folders.

@@ -36,8 +36,9 @@ std::string first_line(const std::filesystem::path& file) {
 }
 
 std::string evidence_text(const std::filesystem::path& file) {
+  constexpr std::size_t most_bytes = std::size_t{1} << 20;
   try {
-    return base::read_evidence(file, 1);
+    return base::read_evidence(file, 1, most_bytes);
   } catch (const base::UnreadableFile& error) {
     return base::is_there(file) ? error.what() : "";
   }

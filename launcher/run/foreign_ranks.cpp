@@ -78,7 +78,7 @@ ForeignRanks::~ForeignRanks() = default;
 
 std::optional<Ranks::Failure> ForeignRanks::start() {
   const base::FileDescriptor log = open_log(directory_.launcher_log());
-  write_own_file(directory_.guard_order(), base::dump_document(order_for(launch_)) + "\n");
+  write_own_file(directory_.guard_order(), base::dump_document(order_for(launch_)) + "\n", 2);
   try {
     watch_.emplace(page_.watcher());
     poller_.add(watch_->descriptor(), watch_key);

@@ -247,13 +247,14 @@ class Guard {
     RankEnd end{.rank = rank_, .signalled = exit->signalled, .code = exit->code};
     end.asked_by = asked_by_;
     end.asked_signal = asked_signal_;
-    end.lacked_memory = exit->signalled && exit->code == SIGKILL && kills_before_ && oom_kills() > kills_before_;
+    end.lacked_memory =
+        exit->signalled && exit->code == SIGKILL && asked_by_ == RankEnd::AskedBy::none && oom_kills_.take();
     end.stream_bytes = size_of(directory_.rank_stream(rank_));
     end.standard_output_bytes = size_of(directory_.standard_output(rank_));
     end.standard_error_bytes = size_of(directory_.standard_error(rank_));
     end.last_words = last_words(directory_.standard_error(rank_), 1);
     try {
-      write_own_file(directory_.rank_end(rank_), base::dump_document(end) + "\n");
+      write_own_file(directory_.rank_end(rank_), base::dump_document(end) + "\n", 3);
     } catch (const std::exception& error) {
       print_error(error.what());  // The launcher has the end from the page.
     }
@@ -263,7 +264,7 @@ class Guard {
   const protocol::WorldDirectory& directory_;
   const protocol::WorldPlan& plan_;
   const GuardOrder& order_;
-  const std::optional<std::uint64_t> kills_before_ = oom_kills();
+  OomKills oom_kills_;
   SignalWatch signals_;
   Leftovers leftovers_;
   control::ControlPage page_;

@@ -40,7 +40,7 @@ std::string closest_name(const std::vector<CaseInfo>& cases, std::string_view fi
   return base::closest(candidates, filter);
 }
 
-/// What the user of a filter without a case may mean: `closest is 'overlap', `. Empty: unknown. `worker` is the option
+/// Guesses what a filter without a case means: `closest is 'overlap', `. Empty: unknown. `worker` is the option
 /// that names the worker, after a blank.
 std::string hint_for(const Listing& listing, const std::string& filter, const std::string& worker) {
   if (std::ranges::find(listing.clauses, filter, &protocol::ClauseInfo::id) != listing.clauses.end())

@@ -26,7 +26,7 @@ using protocol::WorldPlan;
 
 namespace {
 
-/// What is unknown without the head of a run, and what a user can do.
+/// Names the unknown parts of a run without its head, and the user's next step.
 constexpr std::string_view without_head =
     "the demands, the waivers and the worker of this run are unknown: restore it, or give `merge` --require, "
     "--max-skips and --waivers, and add --worker to the commands that it prints";

@@ -101,8 +101,8 @@ bool has_begun(const WorldDirectory& directory) {
 
 namespace {
 
-/// Throws for cases that would make a report that no command reads: a case for another number of ranks, and a case that
-/// is twice in the plan of a further attempt.
+/// No command could read a report of some plans. Throws for a case of another number of ranks, and for a case that is
+/// twice in the plan of a further attempt.
 void require_valid_cases(const WorldPlan& plan) {
   if (plan.attempt > 0 && std::set(plan.cases.begin(), plan.cases.end()).size() < plan.cases.size())
     throw std::runtime_error("a case is twice in the plan of a further attempt");

@@ -107,11 +107,11 @@ class Run {
                            std::accumulate(pending_.begin(), pending_.end(), std::size_t{0}, more), directory_);
     }
     try {
-      write_own_file(directory_.run(), base::dump_document(head_) + "\n");
-      write_own_file(listing_file(directory_), worker_.listing_text);
+      write_own_file(directory_.run(), base::dump_document(head_) + "\n", 0);
+      write_own_file(listing_file(directory_), worker_.listing_text, 0);
       // A merge needs the plans of worlds that this run does not live to begin.
       write_own_file(directory_.plan(),
-                     base::dump_line(std::vector<WorldPlan>(pending_.begin(), pending_.end())) + "\n");
+                     base::dump_line(std::vector<WorldPlan>(pending_.begin(), pending_.end())) + "\n", 0);
       run_worlds();
     } catch (const CommandError& error) {
       // The results so far are kept.
@@ -133,7 +133,7 @@ class Run {
 
     result_.report = merger_.finish();
     try {
-      write_own_file(directory_.report(), [&](std::ostream& out) { reports::write_report(out, result_.report); });
+      write_own_file(directory_.report(), [&](std::ostream& out) { reports::write_report(out, result_.report); }, 0);
       result_.is_written = true;
     } catch (const CommandError& error) {
       result_.output_error += fmt::format("{}{}", result_.output_error.empty() ? "" : "\n", error.what());

@@ -373,7 +373,7 @@ std::unique_ptr<RunningWorld> start_world(protocol::WorldPlan& plan, const proto
   plan.nonce = random_token();
   plan.directory = directory.root;
   MeetingPlace place = find_meeting_place(plan, directory, launch);
-  write_own_file(directory.plan(), base::dump_line(plan) + "\n");
+  write_own_file(directory.plan(), base::dump_line(plan) + "\n", 2);
 
   return std::make_unique<SupervisedWorld>(std::move(place), plan, directory, launch, std::move(views));
 }

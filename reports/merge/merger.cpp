@@ -236,7 +236,7 @@ void Merger::add(RankStream stream) {
     }
     end.is_inside = !streamed.ended;
     end.next = end.is_inside ? position : position + 1;
-    end.is_blamed_on_last =
+    end.left_changes =
         !end.is_inside && std::ranges::find(streamed.failures, protocol::unchanged_process_check,
                                             &protocol::event::AssertionFailed::macro) != streamed.failures.end();
     take_case(streamed, rank, position);
@@ -247,7 +247,7 @@ void Merger::add(RankStream stream) {
     std::string& explanation = report_.worlds.back().explanation;
     if (explanation.empty()) explanation = cut_short_;
     end.next = positions_.size();  // however its process ended afterwards, it ran no other case
-    end.is_blamed_on_last = false;
+    end.left_changes = false;
   }
   // A corrupt stream does not show where the rank was at its end. It only shows where its evidence ends.
   end.is_inside = end.is_inside && stream.defect.empty();
@@ -315,7 +315,9 @@ void Merger::apply_ending(const RankStream& stream, int rank, StreamEnd end) {
   if (!recorded) return defect(rank, "has no recorded ending");
   const Ending& ending = *recorded;
   const bool is_recorded = ending.position >= 0;
-  const auto [next, is_inside, is_blamed_on_last] = end;
+  const auto [next, is_inside, left_changes] = end;
+  // A rank that was stopped because of another rank has its own result of the case that it ended.
+  const bool is_blamed_on_last = left_changes && ending.how != Ending::How::stopped;
   const auto position = is_recorded ? static_cast<std::size_t>(ending.position) : is_blamed_on_last ? next - 1 : next;
   const bool is_in_plan = position < positions_.size();
   const bool is_open = is_inside && position == next;

@@ -102,9 +102,9 @@ class Merger {
   struct StreamEnd {
     std::size_t next = 0;  ///< the first position that the rank has not ended
     bool is_inside = false;  ///< The stream stops inside the case at `next`.
-    /// The case before `next` left its process changed, for instance a thread. So it gets the blame for the process's
-    /// end.
-    bool is_blamed_on_last = false;
+    /// The case before `next` left its process changed, for instance by a thread. It gets the blame if the process then
+    /// dies.
+    bool left_changes = false;
   };
   void apply_ending(const RankStream& stream, int rank, StreamEnd end);
   /// Applies the rules of endings to the rank's case, if the plan has this position. Returns the outcome, as the rules.

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "launcher/files/output.hpp"
+#include "launcher/files/small_file.hpp"
 #include "launcher/launcher.hpp"
 #include "launcher/process/machine.hpp"
 #include "tests/launcher/refusal.hpp"
@@ -17,6 +18,16 @@ using namespace shardproof;
 using namespace shardproof::launcher;
 using namespace shardproof::launcher::testing;
 using Catch::Matchers::ContainsSubstring;
+
+TEST_CASE("a file of evidence that a rank has made large is not read") {
+  TemporaryDirectory directory;
+  const std::string megabyte(std::size_t{1} << 20, 'x');
+  write_text(directory / "evidence", megabyte);
+  CHECK(evidence_text(directory / "evidence") == megabyte);
+  write_text(directory / "evidence", megabyte + "x");
+  CHECK_THAT(evidence_text(directory / "evidence"),
+             ContainsSubstring("it has more than 1048576 bytes") && !ContainsSubstring("xxx"));
+}
 
 TEST_CASE("a file is replaced whole or not at all") {
   TemporaryDirectory directory;

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 
-from readme_test import agrees, commands
+from readme_test import agrees, commands, finish
 
 STARTS = {"mpirun": "openmpi", "srun": "srun", "torchrun": "torchrun"}
 
@@ -42,12 +42,7 @@ def main(root, launcher):
                 failures.append(f"{command}\n  ended with {result.returncode}:\n{result.stdout}{result.stderr}")
             elif quoted.strip() and not agrees(result.stdout, quoted):
                 failures.append(f"{command}\n  printed\n{result.stdout}\n  the page says\n{quoted}")
-    if ran == 0:
-        failures.append("no command found in docs/clusters.md")
-    for failure in failures:
-        print("FAIL", failure)
-    print(f"{ran} commands")
-    return 1 if failures else 0
+    return finish(failures, ran)
 
 
 if __name__ == "__main__":

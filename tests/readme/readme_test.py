@@ -97,6 +97,16 @@ def dead_links(document):
     ]
 
 
+def finish(failures, ran):
+    """Prints the failures and the number of commands that ran. Returns the exit code. A page without commands fails."""
+    if ran == 0:
+        failures = [*failures, "no command found"]
+    for failure in failures:
+        print("FAIL", failure)
+    print(f"{ran} commands")
+    return 1 if failures else 0
+
+
 def main(root, program):
     failures, ran = [], 0
     for document in (
@@ -126,11 +136,7 @@ def main(root, program):
     shown = re.search(r"Rank 1 skips a barrier: `([^`]*)`", (root / "README.md").read_text(encoding="utf-8"))
     if not shown or f"  {shown[1]}\n" not in (root / "tests/readme/skipped_barrier.cpp").read_text(encoding="utf-8"):
         failures.append("tests/readme/skipped_barrier.cpp does not have the line that README.md shows for its hang")
-
-    for failure in failures:
-        print("FAIL", failure)
-    print(f"{ran} commands")
-    return 1 if failures else 0
+    return finish(failures, ran)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 
-from readme_test import agrees, commands
+from readme_test import agrees, commands, finish
 
 
 def write_scripts(page, folder):
@@ -56,12 +56,7 @@ def main(root, launcher):
                 )
             elif quoted and not agrees(result.stdout, quoted):
                 failures.append(f"{command}\n  printed\n{result.stdout}\n  the page says\n{quoted}")
-    if ran == 0:
-        failures.append("no command found in docs/recipes.md")
-    for failure in failures:
-        print("FAIL", failure)
-    print(f"{ran} commands")
-    return 1 if failures else 0
+    return finish(failures, ran)
 
 
 if __name__ == "__main__":

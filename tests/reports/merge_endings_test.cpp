@@ -3,6 +3,7 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <csignal>
 
+#include "harness/protocol/failure_text.hpp"
 #include "tests/reports/merged.hpp"
 
 namespace shardproof::reports {
@@ -38,6 +39,30 @@ TEST_CASE("a rank killed inside a case crashed it, and the rest did not run") {
     CHECK(report.worlds.at(0).defects.empty());
     CHECK(exit_code(report) == 4);
   }
+}
+
+TEST_CASE("a rank that dies after a case that left its process changed crashed that case, and the next one can run") {
+  auto world = three_cases();
+  for (int rank = 0; rank < 2; ++rank) {
+    world.begin(rank);
+    world.start(rank, 0);
+    auto failure = check_failed("", "not quiet at its end: a timer (alarm, setitimer) still runs: restore this", 5);
+    failure.macro = protocol::unchanged_process_check;
+    world.of(rank).add(failure);
+    world.end(rank, 0, protocol::Outcome::failed);
+  }
+  world.ending(0) = {0, How::stopped, 0, -1, "rank 1 died by signal 14 (SIGALRM)"};
+  world.ending(1) = {1, How::signalled, SIGALRM, -1, ""};
+  const WorldRecord record = world.record();
+  Merger merger(RunHead{});
+  merger.open_world(record.plan, record.cases, record.endings);
+  for (const RankStream& stream : record.streams) merger.add(stream);
+  CHECK(merger.answered() == 1);
+  const auto report = merger.finish();
+  CHECK(verdicts(report) == Words{"crashed", "not_run", "not_run"});
+  CHECK(report.cases.at(0).reasons.at(1) == "was killed by signal 14 (SIGALRM) after this case");
+  // Rank 0 was stopped because of rank 1. It has its own result of the case.
+  CHECK(report.cases.at(0).ranks.at(0).outcome == protocol::Outcome::failed);
 }
 
 TEST_CASE("a rank killed before its launcher or itself could say where") {

@@ -127,7 +127,6 @@ class HubCore {
   std::map<LinkId, Link> links_;
   std::vector<std::optional<LinkId>> owner_;  ///< of each rank
   std::set<int> gone_;  ///< ended, or lost with their host
-  std::set<int> left_;  ///< reported that they left the world in order
   bool started_ = false;
   std::uint64_t decided_ = 0;
   std::vector<Ballot> ballots_;  ///< of the round that is not decided yet

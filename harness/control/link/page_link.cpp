@@ -137,7 +137,7 @@ void PageLink::send(const Message& message) {
 }
 
 void PageLink::leave() {
-  if (!hub_) return;
+  if (!hub_) return end();
   hub_->send(Bye{});
   hub_->end_sending();
   hub_->flush();
