@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <istream>
@@ -134,12 +132,6 @@ std::string syntax_error_text(const ordered_json::parse_error& error) {
   constexpr std::string_view at = "parse error at ";
   if (text.starts_with(at)) text.remove_prefix(at.size());
   return std::string(text);
-}
-
-bool is_cut_off(const ordered_json::parse_error& error) {
-  const std::string_view text = error.what();
-  constexpr std::array at_end{std::string_view("unexpected end of input"), std::string_view("missing closing quote")};
-  return std::ranges::any_of(at_end, [&](std::string_view why) { return text.find(why) != std::string_view::npos; });
 }
 
 ordered_json parse_json(std::string_view text) { return build(text, DocumentBuilder()); }

@@ -34,9 +34,6 @@ nlohmann::ordered_json parse_json(std::istream& in);
 /// Where a document is invalid and why, for an error message: `line 3, column 5: syntax error while parsing value - …`.
 std::string syntax_error_text(const nlohmann::ordered_json::parse_error& error);
 
-/// Whether the document ends too early: it may be the beginning of a file that was cut off.
-bool is_cut_off(const nlohmann::ordered_json::parse_error& error);
-
 /// Called with the document so far, and with an element that the document then does not keep.
 using TakeElement = std::function<void(const nlohmann::ordered_json& document, const nlohmann::ordered_json& element)>;
 

@@ -76,13 +76,13 @@ struct WorldPlan {
   /// For the fabric `mpi`: the folder of the shared objects that reach MPI libraries. Empty: the rank's own build has
   /// them.
   std::filesystem::path mpi_modules;
-  std::string times = event_times;    ///< For ranks on GPUs: the source of times.
+  std::string times = event_times;  ///< For ranks on GPUs: the source of times.
   std::string subject{reference_subject};
   /// The shared object that contains the subject. Empty: a subject of the worker program.
   std::filesystem::path subject_library;
-  std::string fault;                  ///< Name of a fault to apply to the subject. Empty: no fault.
+  std::string fault;  ///< Name of a fault to apply to the subject. Empty: no fault.
   std::uint64_t seed = 0;
-  std::vector<std::string> cases;     ///< Ids in the order to run. A repeated case is listed several times.
+  std::vector<std::string> cases;  ///< Ids in the order to run. A repeated case is listed several times.
   std::chrono::milliseconds case_timeout{60'000};
   std::map<std::string, std::chrono::milliseconds> timeouts;  ///< For cases with a timeout of their own, by id.
   /// Both times above are longer than what was asked for, by this factor: so many ranks share a core.
@@ -93,14 +93,14 @@ struct WorldPlan {
   std::string unfit_for_timing;
   /// The reason why the world's cases cannot run here. Empty: they can.
   std::string skipped;
-  bool trace = false;                 ///< Write each case's recorded facts to `traces/`.
+  bool trace = false;  ///< Write each case's recorded facts to `traces/`.
   std::optional<FailFast> fail_fast;  ///< Empty: a failed case does not end the world.
   /// The ranks meet in the world's directory on the disk: an earlier world found no room on the memory file system.
   bool on_disk = false;
   /// The run's planned world that this world is, or continues. -1: not a planned world.
   int planned = -1;
   std::optional<Continuation> continues;
-  int attempt = 0;                    ///< How often its cases have ended badly before.
+  int attempt = 0;  ///< How often its cases have ended badly before.
   /// Documents, each of which is played as a case of its own. None: the program's cases run.
   std::vector<std::filesystem::path> scenarios;
   /// Documents, one for each of `cases`, that the cases play in place of drawn scenarios. None: the cases draw.

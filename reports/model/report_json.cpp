@@ -147,14 +147,14 @@ Report read_frame(const ordered_json& json) {
   return report;
 }
 
-/// Returns the result of `parse`, and gives its errors the texts of this reader.
+/// Returns the result of `parse`, which reads `in`, and gives its errors the texts of this reader.
 template <class Parse>
-ordered_json parsed(const Parse& parse) {
+ordered_json parsed(const std::istream& in, const Parse& parse) {
   try {
     return parse();
   } catch (const ordered_json::parse_error& error) {
-    throw std::invalid_argument(fmt::format("report: invalid JSON at byte {}{}", error.byte,
-                                            base::is_cut_off(error) ? ": is the file cut off?" : ""));
+    throw std::invalid_argument(
+        fmt::format("report: invalid JSON at byte {}{}", error.byte, in.eof() ? ": is the file cut off?" : ""));
   } catch (const ordered_json::exception&) {
     throw std::invalid_argument("report: a number is out of range");
   }
@@ -234,7 +234,7 @@ Report from_json(const ordered_json& json) {
 }
 
 ordered_json read_report_document(std::istream& in) {
-  ordered_json json = parsed([&in] { return base::parse_json(in); });
+  ordered_json json = parsed(in, [&in] { return base::parse_json(in); });
   from_json(json);
   return json;
 }
@@ -246,7 +246,7 @@ Report read_report(std::istream& in) {
     if (const auto version = document.find("schema_version"); version != document.end()) check_version(*version);
     within(fmt::format("cases[{}]", cases.size()), [&] { cases.push_back(read_case(element)); });
   };
-  const ordered_json json = parsed([&] { return base::parse_json(in, "cases", take); });
+  const ordered_json json = parsed(in, [&] { return base::parse_json(in, "cases", take); });
   auto report = read_frame(json);
   Fields(json, "report").array("cases");
   report.cases = std::move(cases);

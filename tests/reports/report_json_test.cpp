@@ -1,7 +1,10 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <csignal>
+#include <cstddef>
 #include <fstream>
 #include <iterator>
 #include <limits>
@@ -287,6 +290,15 @@ TEST_CASE("a report of an earlier version of this schema may lack a number of th
     CHECK(from_json(without).cases.size() == json["cases"].size());
     without["summary"][name] = 99;
     CHECK_THROWS_WITH(from_json(without), ContainsSubstring("report: summary: \"" + name + "\" is 99, but the cases"));
+  }
+}
+
+TEST_CASE("the reader tells a report that was cut off, wherever the cut is") {
+  const std::string whole = to_json(sample_report()).dump();
+  for (std::size_t size = 0; size < whole.size(); size += 13) {
+    INFO(size);
+    CHECK_THROWS_WITH(read(whole.substr(0, size)),
+                      fmt::format("report: invalid JSON at byte {}: is the file cut off?", size + 1));
   }
 }
 
