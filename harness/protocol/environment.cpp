@@ -30,6 +30,7 @@ struct Variables {
   const char* rank;
   const char* size;
   const char* launcher;
+  std::array<const char*, 2> job;  ///< Together they tell one start from any other. MPICH has none.
 };
 
 constexpr char slurm_size[] = "SLURM_NTASKS";
@@ -37,12 +38,24 @@ constexpr char slurm_size[] = "SLURM_NTASKS";
 /// The order matters: torchrun and mpirun run inside Slurm allocations, and then Slurm's variables describe the
 /// allocation, not the ranks. PMIx gives a process its rank but not the number of ranks; the launcher's own variable
 /// gives that.
-constexpr std::array<Variables, 6> foreign{{{"RANK", "WORLD_SIZE", "torchrun"},
-                                            {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "mpirun"},
-                                            {"PMIX_RANK", "OMPI_COMM_WORLD_SIZE", "mpirun"},
-                                            {"PMI_RANK", "PMI_SIZE", "mpirun"},
-                                            {"PMIX_RANK", slurm_size, "srun"},
-                                            {"SLURM_PROCID", slurm_size, "srun"}}};
+constexpr std::array<const char*, 2> torchrun_job{"TORCHELASTIC_RUN_ID", "MASTER_PORT"};
+constexpr std::array<const char*, 2> open_mpi_job{"PMIX_NAMESPACE", nullptr};
+constexpr std::array<const char*, 2> slurm_job{"SLURM_JOB_ID", "SLURM_STEP_ID"};
+constexpr std::array<Variables, 6> foreign{{{"RANK", "WORLD_SIZE", "torchrun", torchrun_job},
+                                            {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "mpirun", open_mpi_job},
+                                            {"PMIX_RANK", "OMPI_COMM_WORLD_SIZE", "mpirun", open_mpi_job},
+                                            {"PMI_RANK", "PMI_SIZE", "mpirun", {nullptr, nullptr}},
+                                            {"PMIX_RANK", slurm_size, "srun", slurm_job},
+                                            {"SLURM_PROCID", slurm_size, "srun", slurm_job}}};
+
+std::string job_of(const Variables& names, const std::function<const char*(const char*)>& get) {
+  std::string text;
+  for (const char* name : names.job) {
+    if (name == nullptr) continue;
+    if (const char* value = get(name)) text += fmt::format("{}{}={}", text.empty() ? "" : ", ", name, value);
+  }
+  return text;
+}
 
 /// The script of sbatch is in a step with a special number, above all others, or in none.
 bool is_in_step(const std::function<const char*(const char*)>& get) {
@@ -59,7 +72,7 @@ bool is_in_step(const std::function<const char*(const char*)>& get) {
 
 std::optional<Identity> identity(const std::function<const char*(const char*)>& get) {
   if (const char* own = get(environment::rank))
-    return Identity{number(environment::rank, own, 0, most_ranks - 1), 0, "shardproof", environment::rank};
+    return Identity{number(environment::rank, own, 0, most_ranks - 1), 0, "shardproof", environment::rank, {}};
   const Variables* half = nullptr;
   for (const auto& names : foreign) {
     if (std::string_view(names.size) == slurm_size && !is_in_step(get)) continue;
@@ -68,7 +81,7 @@ std::optional<Identity> identity(const std::function<const char*(const char*)>& 
     if (rank && size) {
       const int world_size = number(names.size, size, 1, most_ranks);
       return Identity{number(names.rank, rank, 0, world_size - 1), world_size, names.launcher,
-                      fmt::format("{} and {}", names.rank, names.size)};
+                      fmt::format("{} and {}", names.rank, names.size), job_of(names, get)};
     }
     if (rank && !half) half = &names;
   }

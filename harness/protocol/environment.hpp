@@ -25,6 +25,9 @@ struct Identity {
   int world_size = 0;  ///< 0 where the plan holds it
   std::string launcher;  ///< `shardproof`, `torchrun`, `mpirun`, `srun`
   std::string variables;  ///< `RANK and WORLD_SIZE`: where the rank and the size are from
+  /// The launcher's own name of this start, the same on all its ranks: `SLURM_JOB_ID=12, SLURM_STEP_ID=0`. Empty: the
+  /// launcher gives none.
+  std::string job;
 };
 
 /// Reads an environment through `get`, which maps a name to its value or nullptr. The first match wins, in this order:

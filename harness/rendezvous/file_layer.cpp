@@ -93,6 +93,13 @@ class SystemFiles final : public FileLayer {
       content.append(part, static_cast<std::size_t>(got));
     }
   }
+
+  void refresh(const std::filesystem::path& directory) const override {
+    // NFS asks the server for the state of a directory that is opened. If it has changed, names that did not exist are
+    // looked up again.
+    const base::FileDescriptor opened(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!opened) fail("open", directory);
+  }
 };
 
 }  // namespace

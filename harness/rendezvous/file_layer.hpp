@@ -26,6 +26,9 @@ class FileLayer {
   /// The content of the file. Returns nullopt if this host sees no such file. On a network file system, a file of
   /// another host may appear late, and with a part of its content.
   virtual std::optional<std::string> read(const std::filesystem::path& file) const = 0;
+  /// Makes this host compare its view of the directory with the server's. A network file system may keep in its cache
+  /// that a file does not exist, for half a minute on NFS. Such a wait would only see the file then.
+  virtual void refresh(const std::filesystem::path& directory) const = 0;
 };
 
 /// The files of the operating system. The file system needs hard links.

@@ -106,6 +106,7 @@ std::vector<std::string> FileStore::wait(std::span<const std::string> keys, cont
     if (last_look) break;
     if (found.size() > before) watch.reset();
     watch.wait(deadline);
+    files_->refresh(directory_ / values);
   }
 
   std::size_t missing = 0;

@@ -1,6 +1,7 @@
 #include "harness/runner/foreign.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -49,6 +50,28 @@ std::vector<std::string> selected_ids(const std::vector<CaseInfo>& cases, int wo
   return ids;
 }
 
+/// Takes the run directory for this start of these ranks, and in it this rank's place. Ranks of two jobs never make one
+/// world, and no rank reads what an earlier run has left. The first job to come stays.
+void claim(rendezvous::FileStore& meeting, const protocol::RunDirectory& run, const protocol::Identity& identity,
+           control::Deadline deadline) {
+  const auto claim_key = [&](const std::string& key, const std::string& value, bool is_shared) {
+    try {
+      meeting.put(key, value);
+    } catch (const rendezvous::KeyExists&) {
+      const std::string first = meeting.wait(key, deadline);
+      if (is_shared && first == value) return;
+      throw std::runtime_error(fmt::format(
+          "{} holds an earlier run, or another run uses it now ({}; this is {}): give every run a fresh --run-dir",
+          run.root.string(), first, value));
+    }
+  };
+  std::string job = fmt::format("{} ranks of {}", identity.world_size, identity.launcher);
+  if (!identity.job.empty()) job += ", " + identity.job;
+  claim_key("job", job, true);
+  claim_key(fmt::format("rank/{}", identity.rank),
+            fmt::format("rank {}, process {} on {}", identity.rank, ::getpid(), protocol::host_name()), false);
+}
+
 void write_whole(const std::filesystem::path& file, const std::string& text) {
   std::ofstream out(file, std::ios::trunc);
   out << text << '\n';
@@ -67,8 +90,9 @@ ForeignWorld::ForeignWorld(const protocol::Identity& identity, const CommandLine
   plan_.seed = line.seed;
   // This comes before anything is made or waited for, so that every rank reports by itself that it was started wrongly.
   plan_.cases = selected_ids(listing.cases, plan_.size, line.filters);
-  rendezvous::FileStore meeting(meeting_place(run), fmt::format("foreign launcher, {} ranks", identity.world_size),
-                                identity.rank);
+  rendezvous::FileStore meeting(meeting_place(run), "foreign launcher", identity.rank);
+  const auto deadline = std::chrono::steady_clock::now() + 2 * protocol::joining_limit;
+  claim(meeting, run, identity, deadline);
   if (identity.rank == 0) {
     try {
       make(line, listing);
@@ -80,19 +104,12 @@ ForeignWorld::ForeignWorld(const protocol::Identity& identity, const CommandLine
     }
     return;
   }
-  const auto deadline = std::chrono::steady_clock::now() + 2 * protocol::joining_limit;
   plan_ = base::parse_json(meeting.wait("plan", deadline)).get<protocol::WorldPlan>();
-  if (std::filesystem::exists(run.world(0).rank_stream(identity.rank))) {
-    throw std::runtime_error(
-        fmt::format("{} holds an earlier run: give every run a fresh --run-dir", run.root.string()));
-  }
   const std::string host_of_first = meeting.wait("host", deadline);
   if (!std::filesystem::exists(plan_.rendezvous)) {
     throw std::runtime_error(fmt::format(
-        "rank {} on {} cannot see {}, which rank 0 made on {}: the fabric '{}' needs all ranks on one machine; or {} "
-        "holds an earlier run",
-        identity.rank, protocol::host_name(), plan_.rendezvous.string(), host_of_first, plan_.fabric,
-        run.root.string()));
+        "rank {} on {} cannot see {}, which rank 0 made on {}: the fabric '{}' needs all ranks on one machine",
+        identity.rank, protocol::host_name(), plan_.rendezvous.string(), host_of_first, plan_.fabric));
   }
 }
 

@@ -44,6 +44,19 @@ TEST_CASE("each launcher is understood") {
   check({{"SLURM_PROCID", "7"}, {"SLURM_NTASKS", "8"}, {"SLURM_STEP_ID", "3"}}, 7, 8, "srun");
 }
 
+TEST_CASE("a launcher's own name of its start tells one job from another") {
+  const std::map<std::string, std::string> step{
+      {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}, {"SLURM_STEP_ID", "3"}, {"SLURM_JOB_ID", "12"}};
+  CHECK(identity_in(step)->job == "SLURM_JOB_ID=12, SLURM_STEP_ID=3");
+  auto open_mpi = step;
+  open_mpi.insert({{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "2"}, {"PMIX_NAMESPACE", "77"}});
+  CHECK(identity_in(open_mpi)->job == "PMIX_NAMESPACE=77");
+  auto torchrun = open_mpi;
+  torchrun.insert({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"TORCHELASTIC_RUN_ID", "none"}, {"MASTER_PORT", "29500"}});
+  CHECK(identity_in(torchrun)->job == "TORCHELASTIC_RUN_ID=none, MASTER_PORT=29500");
+  CHECK(identity_in({{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}})->job.empty());
+}
+
 TEST_CASE("the innermost launcher wins") {
   std::map<std::string, std::string> all{{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "9"}, {"SLURM_STEP_ID", "0"}};
   check(all, 0, 9, "srun");

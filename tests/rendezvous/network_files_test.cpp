@@ -13,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -42,7 +43,8 @@ class Server {
   std::map<std::string, std::string> files_;
 };
 
-/// One host's view. It shows a file of another host after up to `most_looks` looks, and then shows a part of its
+/// One host's view. A file that did not exist at a look stays absent until the host refreshes its view of the
+/// directory. A file of another host also stays absent for up to `most_looks` looks, and then shows a part of its
 /// content in up to `most_looks` looks, both drawn from `seed`. Each host has a view of its own.
 class Host final : public rendezvous::FileLayer {
  public:
@@ -54,12 +56,17 @@ class Host final : public rendezvous::FileLayer {
                const std::filesystem::path& file) const override {
     if (!server_.add(file.string(), content)) return false;
     views_[file.string()] = {};
+    absent_.erase(file.string());
     return true;
   }
 
   std::optional<std::string> read(const std::filesystem::path& file) const override {
+    if (absent_.contains(file.string())) return std::nullopt;
     std::optional<std::string> content = server_.content_of(file.string());
-    if (!content) return content;
+    if (!content) {
+      absent_.insert(file.string());
+      return content;
+    }
     const auto draw = [&] { return std::uniform_int_distribution(0, most_looks_)(random_); };
     const auto [view, is_new] = views_.try_emplace(file.string());
     if (is_new) view->second = {.absent = draw(), .partial = draw()};
@@ -74,6 +81,11 @@ class Host final : public rendezvous::FileLayer {
     return content;
   }
 
+  void refresh(const std::filesystem::path& directory) const override {
+    std::erase_if(absent_,
+                  [&](const std::string& file) { return std::filesystem::path(file).parent_path() == directory; });
+  }
+
  private:
   struct View {
     int absent = 0;  ///< the number of looks that do not show the file yet
@@ -84,6 +96,7 @@ class Host final : public rendezvous::FileLayer {
   int most_looks_;
   mutable std::mt19937_64 random_;
   mutable std::map<std::string, View> views_;
+  mutable std::set<std::string> absent_;  ///< what this host believes does not exist
 };
 
 control::Deadline after(std::chrono::milliseconds time) { return std::chrono::steady_clock::now() + time; }

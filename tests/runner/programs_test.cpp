@@ -2,8 +2,12 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
 #include <fstream>
+#include <future>
 #include <nlohmann/json.hpp>
 
 #include "harness/protocol/case_info.hpp"
@@ -22,9 +26,11 @@ ProgramEnd run_one(const std::string& path, std::vector<std::string> arguments) 
   return run_program(path, std::move(arguments)).front();
 }
 
-std::function<std::map<std::string, std::string>(int)> torchrun(int size) {
-  return [size](int rank) {
-    return std::map<std::string, std::string>{{"RANK", std::to_string(rank)}, {"WORLD_SIZE", std::to_string(size)}};
+std::function<std::map<std::string, std::string>(int)> torchrun(int size, const std::string& job = {}) {
+  return [size, job](int rank) {
+    std::map<std::string, std::string> variables{{"RANK", std::to_string(rank)}, {"WORLD_SIZE", std::to_string(size)}};
+    if (!job.empty()) variables["TORCHELASTIC_RUN_ID"] = job;
+    return variables;
   };
 }
 
@@ -177,6 +183,43 @@ TEST_CASE("Under another launcher the ranks create the world themselves") {
       CHECK(end.exit_code == 3);
       CHECK_THAT(end.errors, ContainsSubstring("a fresh --run-dir"));
     }
+  }
+}
+
+TEST_CASE(
+    "Of two jobs that start in one directory at once, one runs, and each rank of the other says why it does not") {
+  for (int round = 0; round < 10; ++round) {
+    INFO(round);
+    const TemporaryDirectory directory;
+    const auto run = directory.path() / "run";
+    const auto start = [&](const std::string& job) {
+      return run_program(ranked_program, {"--run-dir", run.string(), "ends/passed"}, 2, torchrun(2, job));
+    };
+    auto first = std::async(std::launch::async, start, "first");
+    auto second = std::async(std::launch::async, start, "second");
+    const std::array ends{first.get(), second.get()};
+    const std::size_t winner = ends[0][0].exit_code == 0 ? 0 : 1;
+    for (std::size_t rank = 0; rank < 2; ++rank) {
+      INFO(ends[winner][rank].errors << ends[1 - winner][rank].errors);
+      CHECK(ends[winner][rank].exit_code == 0);
+      CHECK(ends[1 - winner][rank].exit_code == 3);
+      const std::string name = winner == 0 ? "first" : "second";
+      CHECK_THAT(ends[1 - winner][rank].errors,
+                 ContainsSubstring("or another run uses it now (2 ranks of torchrun, TORCHELASTIC_RUN_ID=" + name));
+    }
+  }
+}
+
+TEST_CASE("A directory that lost its world, but not its meeting, is not used again") {
+  const TemporaryDirectory directory;
+  const auto run = directory.path() / "run";
+  run_program(ranked_program, {"--run-dir", run.string(), "ends/passed"}, 2, torchrun(2));
+  std::filesystem::remove_all(run / "worlds");
+  const auto ends = run_program(ranked_program, {"--run-dir", run.string(), "ends/passed"}, 2, torchrun(2));
+  for (std::size_t rank = 0; rank < ends.size(); ++rank) {
+    CHECK(ends[rank].exit_code == 3);
+    CHECK_THAT(ends[rank].errors, ContainsSubstring(fmt::format(
+                                      "holds an earlier run, or another run uses it now (rank {}, process", rank)));
   }
 }
 
