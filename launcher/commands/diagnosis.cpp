@@ -8,8 +8,10 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
 #include <string_view>
 #include <system_error>
 #include <tuple>
@@ -19,6 +21,7 @@
 #include "launcher/process/gpus.hpp"
 #include "launcher/process/machine.hpp"
 #include "launcher/run/evidence.hpp"
+#include "launcher/worker_client/mpi_modules.hpp"
 #include "launcher/worker_client/subject.hpp"
 
 namespace shardproof::launcher {
@@ -133,6 +136,7 @@ MachineState inspect_machine(const std::filesystem::path& output) {
   } else if (names_pytorch()) {
     machine.missing_pytorch = environment;
   }
+  machine.mpi = built_mpi_libraries(mpi_module_folder());
   machine.gpus = count_gpus();
   machine.driver = driver_version();
   machine.nccl = find_nccl();
@@ -222,6 +226,13 @@ std::vector<Finding> diagnose(const MachineState& machine) {
         "--subject pytorch does not run: its worker is there, and torch is not. `./run --subject pytorch` installs "
         "it, or that environment's pip");
   }
+
+  std::vector<std::string_view> libraries;
+  std::ranges::transform(machine.mpi, std::back_inserter(libraries), &protocol::MpiLibrary::name);
+  add(libraries.empty() ? Weight::note : Weight::fine,
+      fmt::format("MPI: {}", libraries.empty() ? "none" : fmt::format("{}", fmt::join(libraries, ", "))),
+      fmt::format("--fabric mpi does not run: install {} or {}, and build shardproof again", protocol::open_mpi.package,
+                  protocol::mpich.package));
 
   const Weight without_gpus = machine.needs_gpus ? Weight::prevents : Weight::hurts;
   if (!machine.gpu_trouble.empty()) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "harness/protocol/gpu_listing.hpp"
+#include "harness/protocol/mpi_library.hpp"
 
 namespace shardproof::launcher {
 
@@ -37,6 +38,7 @@ struct MachineState {
   std::string pytorch_version;  ///< The version of torch there. Empty: torch is missing.
   /// The folder in SHARDPROOF_PYTORCH, if no worker is there. Empty: no problem.
   std::filesystem::path missing_pytorch;
+  std::vector<protocol::MpiLibrary> mpi;  ///< The libraries that the fabric `mpi` of this build reaches.
   std::filesystem::path nccl;  ///< Path of libnccl.so.2 in the loader's usual places. Empty: not found.
 };
 

@@ -31,6 +31,7 @@
 #include "launcher/run/preparation.hpp"
 #include "launcher/run/run.hpp"
 #include "launcher/run/run_events.hpp"
+#include "launcher/worker_client/mpi_modules.hpp"
 #include "launcher/worker_client/profile.hpp"
 #include "reports/model/findings.hpp"
 
@@ -378,6 +379,10 @@ class RunCommand final : public Subcommand {
     if (options_.monitor.debug >= 0) options_.plan.timeout = std::chrono::hours(24);
     if (options_.plan.tap) find_tap(*options_.plan.tap, worker.program);
     find_gpus(worker, options_.plan, signals);
+    if (options_.plan.fabric == protocol::mpi_fabric) {
+      options_.plan.mpi_modules = mpi_module_folder();
+      require_mpi_module(options_.plan.mpi_modules);
+    }
     Plan selected = bounded_plan(worker.listing, options_.plan);
     if (!options_.plan.scenario.empty())
       check_scenario(worker, options_.plan.scenario, selected.worlds.front().size, signals);

@@ -279,12 +279,19 @@ std::string why_no_threads(const Listing& listing, const PlanOptions& options) {
 WorldPlan world_of(const Listing& listing, const PlanOptions& options, int size) {
   require_in_range(options);
   require_known("device", options.device, {protocol::sim_device, cuda_device});
-  require_known("fabric", options.fabric, {protocol::shm_fabric, thread_fabric, protocol::nccl_fabric});
+  require_known("fabric", options.fabric,
+                {protocol::shm_fabric, thread_fabric, protocol::nccl_fabric, protocol::mpi_fabric});
   require_known("times", options.times, {protocol::event_times, protocol::cupti_times});
   if ((options.device == cuda_device) != (options.fabric == protocol::nccl_fabric)) {
     throw CommandError(usage,
                        fmt::format("--device {} --fabric {}: --fabric {} goes with --device {}, and with nothing else",
                                    options.device, options.fabric, protocol::nccl_fabric, cuda_device));
+  }
+  if (options.fabric == protocol::mpi_fabric && options.launcher.empty()) {
+    throw CommandError(usage, fmt::format("--fabric {} without --launcher: MPI's own launcher has to start the ranks; "
+                                          "add --launcher 'mpirun -n {{ranks}}', or the command of your site "
+                                          "(docs/clusters.md)",
+                                          protocol::mpi_fabric));
   }
   require_threads(listing, options);
   const std::string subject = subject_name(listing, options.subject);
@@ -295,6 +302,7 @@ WorldPlan world_of(const Listing& listing, const PlanOptions& options, int size)
   world.scheduler = options.scheduler.value_or(protocol::Scheduler::seeded);
   world.device = options.device;
   if (options.device == cuda_device) world.backend = options.backend;
+  if (options.fabric == protocol::mpi_fabric) world.mpi_modules = options.mpi_modules;
   world.times = options.times;
   if (options.supply) {
     world.skipped = why_too_large(*options.supply, size);

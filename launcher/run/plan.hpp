@@ -43,6 +43,7 @@ struct PlanOptions {
   std::string device = protocol::sim_device;
   std::string fabric = protocol::shm_fabric;
   std::filesystem::path backend;  ///< for ranks on GPUs
+  std::filesystem::path mpi_modules;  ///< for the fabric `mpi`: the folder of its modules
   std::string times = protocol::event_times;  ///< for ranks on GPUs
   GpuChoice gpus;
   bool share_gpus = false;            ///< Several ranks may use one GPU.

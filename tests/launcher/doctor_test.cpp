@@ -28,6 +28,7 @@ MachineState healthy() {
           .lists_children = true,
           .gpus = 0,
           .driver = "",
+          .mpi = {shardproof::protocol::open_mpi, shardproof::protocol::mpich},
           .nccl = ""};
 }
 
@@ -84,6 +85,21 @@ TEST_CASE("the doctor reports each problem with its consequence and its repair")
     m.gpus = 2;
     m.driver = "NVRM version: 570";
   });
+}
+
+TEST_CASE("the doctor names the MPI libraries that a build reaches") {
+  MachineState machine = healthy();
+  const auto found = [&] {
+    const std::vector<Finding> findings = diagnose(machine);
+    return *std::ranges::find_if(findings, [](const Finding& finding) { return finding.what.starts_with("MPI: "); });
+  };
+  CHECK(found().what == "MPI: Open MPI, MPICH");
+  machine.mpi.pop_back();
+  CHECK(found().what == "MPI: Open MPI");
+  machine.mpi.clear();
+  CHECK(found().weight == Weight::note);
+  CHECK(found().what == "MPI: none");
+  CHECK(found().why == "--fabric mpi does not run: install libopenmpi-dev or libmpich-dev, and build shardproof again");
 }
 
 TEST_CASE("a missing GPU is a note, unless a run needs one") {

@@ -192,6 +192,9 @@ TEST_CASE("an error for a wrong selection lists what exists") {
              ContainsSubstring("unknown device 'abacus'; known: sim"));
   CHECK_THAT(refusal(with([](auto& o) { o.fabric = "wool"; })),
              ContainsSubstring("unknown fabric 'wool'; known: shm, thread"));
+  CHECK_THAT(refusal(with([](auto& o) { o.fabric = "mpi"; })),
+             ContainsSubstring("--fabric mpi without --launcher: MPI's own launcher has to start the ranks; add "
+                               "--launcher 'mpirun -n {ranks}'"));
   CHECK(refusal(with([](auto& o) { o.fault = "lste"; })) ==
         "unknown fault 'lste'; closest is 'late', `shardproof list --clauses` shows all faults");
   CHECK(refusal(with([](auto& o) { o.fault = "3"; })) ==
@@ -251,6 +254,20 @@ TEST_CASE("cases that ask for threads get worlds of threads next to worlds of pr
   const Plan alone =
       plan(listing_with_threads(), with([](auto& o) { o.filters = {"tree"}, o.isolate = true, o.ranks = {2}; }));
   CHECK(fabrics(alone) == std::vector<std::string>{"2 shm", "2 thread"});
+}
+
+TEST_CASE("worlds of the fabric mpi know its modules, and skip cases that ask for threads") {
+  const auto by_mpirun = [](auto& o) {
+    o.fabric = "mpi";
+    o.launcher = "mpirun -n {ranks}";
+    o.mpi_modules = "/opt/lib/shardproof";
+    o.ranks = {2};
+  };
+  const Plan made = plan(listing_with_threads(), with(by_mpirun));
+  CHECK(fabrics(made) == std::vector<std::string>{"2 mpi", "2 mpi"});
+  CHECK(made.worlds[0].mpi_modules == "/opt/lib/shardproof");
+  CHECK(made.worlds[0].skipped.empty());
+  CHECK(made.worlds[1].skipped == "its ranks must be threads of one process: --launcher makes them processes");
 }
 
 TEST_CASE("the own time of a case that asks for threads is that of ranks that take turns") {

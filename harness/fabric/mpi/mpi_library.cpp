@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <stdexcept>
+#include <string_view>
 #include <utility>
 
 #include "harness/fabric/mpi/mpi_table.hpp"
@@ -14,8 +15,8 @@ namespace shardproof::fabric::mpi {
 
 namespace {
 
-constexpr MpiLibrary open_mpi{"Open MPI", "libshardproof_mpi_openmpi.so", "libopenmpi-dev"};
-constexpr MpiLibrary mpich{"MPICH", "libshardproof_mpi_mpich.so", "libmpich-dev"};
+using protocol::mpich;
+using protocol::open_mpi;
 
 /// A launcher of the library sets this variable for each rank.
 constexpr std::array<std::pair<const char*, const MpiLibrary*>, 3> signs{

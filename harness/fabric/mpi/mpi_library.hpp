@@ -6,17 +6,13 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <string_view>
 
 #include "harness/fabric/mpi/transport.hpp"
+#include "harness/protocol/mpi_library.hpp"
 
 namespace shardproof::fabric::mpi {
 
-struct MpiLibrary {
-  std::string_view name;  ///< `Open MPI`
-  std::string_view module;  ///< `libshardproof_mpi_openmpi.so`
-  std::string_view package;  ///< Debian's, with which the module is built
-};
+using protocol::MpiLibrary;
 
 /// An environment: the value of a variable, or nullptr.
 using Environment = std::function<const char*(const char* name)>;
