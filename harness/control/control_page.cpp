@@ -200,6 +200,24 @@ void ControlPage::enter_wait(std::uint32_t epoch) {
 
 void ControlPage::leave_waits(int ranks) { mapping_->state().waiting.fetch_sub(ranks); }
 
+void ControlPage::enter_message_wait() { mapping_->state().message_waiting.fetch_add(1); }
+
+void ControlPage::leave_message_wait() { mapping_->state().message_waiting.fetch_sub(1); }
+
+void ControlPage::search_deadlock() {
+  if (has_remote_ranks() || voted(mapping_->state().votes.load()) + waiting_ranks() < world_size()) return;
+  const std::vector<protocol::FlightRecord> first = flight_records();
+  const auto epoch = epoch_of_deadlock(first);
+  if (!epoch) return;
+  const std::vector<protocol::FlightRecord> second = flight_records();
+  if (std::ranges::equal(first, second, is_unchanged)) raise_abort(*epoch, deadlock_of(second));
+}
+
+std::int64_t ControlPage::voted(std::uint64_t votes) const {
+  return static_cast<std::int64_t>(votes) -
+         static_cast<std::int64_t>(mapping_->state().decided.load()) * static_cast<std::int64_t>(mapping_->ranks());
+}
+
 /// Every rank calls it after it began to wait, so the last one to do so sees all others. Each rank counts once. A rank
 /// that waits in a call counts from the publication of its part until the call is complete. A rank that has voted
 /// counts as a voter. A rank may be counted late, and never early.
@@ -211,8 +229,7 @@ void ControlPage::find_deadlock() {
   // does no harm. A rank that has voted may stop anywhere here while the others go on.
   const std::uint32_t epoch = state.waiting_epoch.load();
   const std::uint64_t votes = state.votes.load();
-  const auto voted = static_cast<std::int64_t>(votes) - static_cast<std::int64_t>(state.decided.load()) * ranks;
-  if (voted + state.waiting.load() != ranks || state.votes.load() != votes) return;
+  if (voted(votes) + state.waiting.load() != ranks || state.votes.load() != votes) return;
 
   raise_abort(epoch, deadlock_of(flight_records()));
 }
@@ -347,7 +364,9 @@ void ControlPage::impose_doom(const Abort& abort) {
   watcher().ring();
 }
 
-std::int64_t ControlPage::waiting_ranks() const { return mapping_->state().waiting.load(); }
+std::int64_t ControlPage::waiting_ranks() const {
+  return mapping_->state().waiting.load() + mapping_->state().message_waiting.load();
+}
 
 Doorbell& ControlPage::watcher() const { return mapping_->state().watcher; }
 

@@ -45,6 +45,9 @@ class ControlPage final : public ControlPlane {
   std::vector<Ballot> agree(int rank, const Ballot& mine, Deadline deadline) override;
   void enter_wait(std::uint32_t epoch) override;
   void leave_waits(int ranks) override;
+  void enter_message_wait() override;
+  void leave_message_wait() override;
+  void search_deadlock() override;
   void report(int rank, const Progress& progress) override;
   Progress progress(int rank) const override;
   FlightRing& flight(int rank) const override;
@@ -83,12 +86,15 @@ class ControlPage final : public ControlPlane {
   /// The argument of the first `doom` on a page with remote ranks.
   std::optional<Abort> proposed_doom() const;
   void impose_doom(const Abort& abort);
-  /// Ranks of this host that wait in a call. A hint: a call that was aborted may have left a count.
+  /// Ranks of this host that wait in a call. A hint: a call that was aborted, or a rank that was killed, may have left
+  /// a count.
   std::int64_t waiting_ranks() const;
 
  private:
   explicit ControlPage(std::unique_ptr<class PageMapping> mapping);
   void find_deadlock();
+  /// Ranks that have voted in the round that is not decided, by this number of votes.
+  std::int64_t voted(std::uint64_t votes) const;
   Ballot ballot(int rank, std::uint64_t round) const;
 
   std::unique_ptr<PageMapping> mapping_;

@@ -124,6 +124,16 @@ class ControlPlane {
   /// A call is complete: `ranks` that entered a wait for it, or are about to enter it, will go on.
   virtual void leave_waits(int ranks) = 0;
 
+  // The waits of calls by messages. Their last message may be on its way while all ranks wait, so a count proves
+  // nothing, and flight records do. Guarantee: a deadlock aborts the epoch at the next search.
+
+  /// The rank waits for messages. It calls `leave_message_wait` when it does so no longer, for whatever reason.
+  virtual void enter_message_wait() = 0;
+  virtual void leave_message_wait() = 0;
+  /// A rank calls it now and then in such a wait. It is cheap while a rank does not wait. Between machines, it does
+  /// nothing.
+  virtual void search_deadlock() = 0;
+
   // -- Progress and flight records ------------------------------------------------------------------------------------
   // Guarantee: what a rank wrote here can be read after the rank was killed between any two stores. A reader never
   // waits for a writer. Reports of different ranks have no order. Between machines, only a launcher's page shows the

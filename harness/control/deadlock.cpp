@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <iterator>
 #include <string>
@@ -9,6 +10,31 @@
 #include "harness/base/rank_list.hpp"
 
 namespace shardproof::control {
+
+bool has_left(const protocol::FlightRecord& record) {
+  return !record.entries.empty() && record.entries.back().what == protocol::FlightEntry::What::left;
+}
+
+bool is_unchanged(const protocol::FlightRecord& first, const protocol::FlightRecord& second) {
+  if (first.is_writing || second.is_writing || first.begun != second.begun) return false;
+  return std::ranges::equal(first.entries, second.entries, [](const auto& a, const auto& b) {
+    return a.what == b.what && a.state == b.state && a.place == b.place && a.group == b.group &&
+           a.meetings == b.meetings && a.call.sequence == b.call.sequence;
+  });
+}
+
+std::optional<std::uint32_t> epoch_of_deadlock(const std::vector<protocol::FlightRecord>& records) {
+  const std::vector<protocol::PeerWait> waits = protocol::waits(records);
+  std::optional<std::uint32_t> epoch;
+  for (std::size_t rank = 0; rank < records.size(); ++rank) {
+    if (has_left(records[rank])) continue;
+    const auto wait = std::ranges::find(waits, static_cast<int>(rank), &protocol::PeerWait::rank);
+    if (wait == waits.end() || !wait->is_for_others() || wait->is_of_unknown) return std::nullopt;
+    if (wait->entry->what != protocol::FlightEntry::What::call) continue;
+    epoch = std::max(epoch.value_or(0), static_cast<std::uint32_t>(wait->entry->place));
+  }
+  return epoch;
+}
 
 Abort deadlock_of(const std::vector<protocol::FlightRecord>& records) {
   std::string where;

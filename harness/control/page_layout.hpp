@@ -14,7 +14,7 @@
 namespace shardproof::control::page {
 
 inline constexpr std::uint64_t magic = 0x6761702d70726873;  // "shrp-pag"
-inline constexpr std::uint32_t version = 8;
+inline constexpr std::uint32_t version = 9;
 
 struct Header {
   std::atomic<std::uint64_t> magic;  ///< set last
@@ -38,6 +38,7 @@ struct State {
   alignas(64) std::atomic<std::uint64_t> decided;  ///< rounds in which all have voted
   Doorbell agreement;
   alignas(64) std::atomic<std::int64_t> waiting;   ///< ranks that wait in a call for a missing rank
+  std::atomic<std::int64_t> message_waiting;  ///< ranks that wait for messages of a call
   std::atomic<std::uint32_t> waiting_epoch;
   std::atomic<std::uint32_t> turn;  ///< the rank that has the turn, plus one; 0: no rank
   Doorbell watcher;  ///< rung for processes that are no rank: see ControlPage::watcher

@@ -170,6 +170,54 @@ TEST_CASE("mpi: a dead rank releases its peers when the world is doomed, and the
   CHECK(mailboxes.finished() == 0);
 }
 
+TEST_CASE("mpi: every waiting rank reports a circle of waits at once, in the same words") {
+  const Body circle = [](Side& side) {
+    const auto left = side.world->split(side.rank < 2 ? 0 : -1, 0, "left");
+    const auto right = side.world->split(side.rank > 0 ? 0 : -1, 0, "right");
+    side.next_case();
+    Group& group = side.rank == 0 ? *left : side.rank == 1 ? *right : *side.world;
+    const auto began = std::chrono::steady_clock::now();
+    const std::string text = thrown_by<control::Deadlock>([&] { group.barrier("x"); });
+    expect(std::chrono::steady_clock::now() - began < std::chrono::seconds(10), "found by the deadline");
+    expect(text == R"(every rank waits and no rank can continue: rank 0 in barrier #0 "x" in group left for rank 1, )"
+                   R"(rank 1 in barrier #0 "x" in group right for rank 2, )"
+                   R"(rank 2 in barrier #0 "x" in group world for ranks 0, 1)",
+           text);
+  };
+  CHECK(run_messages(3, circle) == all_well(3));
+}
+
+TEST_CASE("mpi: a rank that ends the case without a call that the others wait in closes the circle") {
+  const int early = GENERATE(0, 1, 3);
+  const Body body = [early](Side& side) {
+    side.world->barrier();
+    if (side.rank != early) {
+      const std::string text = thrown_by<control::Deadlock>([&] { side.world->barrier("x"); });
+      expect_contains(text, fmt::format("rank {} in the agreement between cases", early));
+    }
+    side.next_case();
+  };
+  CHECK(run_messages(4, body) == all_well(4));
+}
+
+TEST_CASE("mpi: late messages and late ranks are no deadlock") {
+  const std::uint64_t seed = Catch::getSeed();
+  INFO("replay with --rng-seed " << seed);
+  const int size = GENERATE(2, 5);
+  const Body body = [&](Side& side) {
+    std::mt19937_64 random(seed + static_cast<std::uint64_t>(side.rank));
+    const auto pair = side.world->split(side.rank / 2, 0, "pair");
+    for (int round = 0; round < rounds(20); ++round) {
+      // Longer than the time after which a rank searches.
+      if (random() % 3 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(random() % 12));
+      pair->all_reduce(iota(0, 100));
+      side.world->all_to_all(iota(0, side.size * 20'000));
+      if (round % 4 == 3) side.next_case();
+    }
+  };
+  CHECK(run_messages(size, body) == all_well(size));
+}
+
 TEST_CASE("mpi: the deadline names the missing rank and its last call") {
   const int missing = GENERATE(0, 2);
   const Body late = [missing](Side& side) {

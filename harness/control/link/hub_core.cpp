@@ -28,19 +28,6 @@ class Violation : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-bool has_left(const protocol::FlightRecord& record) {
-  return !record.entries.empty() && record.entries.back().what == protocol::FlightEntry::What::left;
-}
-
-/// Whether the rank has done nothing between the two records. `begun` and `meetings` only grow.
-bool is_unchanged(const protocol::FlightRecord& first, const protocol::FlightRecord& second) {
-  if (first.is_writing || second.is_writing || first.begun != second.begun) return false;
-  return std::ranges::equal(first.entries, second.entries, [](const auto& a, const auto& b) {
-    return a.what == b.what && a.state == b.state && a.place == b.place && a.group == b.group &&
-           a.meetings == b.meetings && a.call.sequence == b.call.sequence;
-  });
-}
-
 }  // namespace
 
 HubCore::HubCore(const Settings& settings)
@@ -399,20 +386,12 @@ void HubCore::handle(LinkId id, Link& link, const ProbeReply& reply) {
 
 void HubCore::judge() {
   const std::vector<protocol::FlightRecord>& records = search_->records;
-  const std::vector<protocol::PeerWait> waits = protocol::waits(records);
-  std::uint32_t epoch = 0;
-  bool in_call = false;
   for (std::size_t rank = 0; rank < records.size(); ++rank) {
-    if (has_left(records[rank])) continue;
     // The end of the world names a rank that died. The others do not wait in a circle.
-    if (gone_.contains(static_cast<int>(rank))) return end_search();
-    const auto wait = std::ranges::find(waits, static_cast<int>(rank), &protocol::PeerWait::rank);
-    if (wait == waits.end() || !wait->is_for_others() || wait->is_of_unknown) return end_search();
-    if (wait->entry->what != protocol::FlightEntry::What::call) continue;
-    in_call = true;
-    epoch = std::max(epoch, static_cast<std::uint32_t>(wait->entry->place));
+    if (!has_left(records[rank]) && gone_.contains(static_cast<int>(rank))) return end_search();
   }
-  if (!in_call) return end_search();
+  const auto epoch = epoch_of_deadlock(records);
+  if (!epoch) return end_search();
   if (!search_->is_second) {
     search_->first = records;
     return begin_probe(true);
@@ -420,7 +399,7 @@ void HubCore::judge() {
   if (!std::ranges::equal(search_->first, records, is_unchanged)) return end_search();
   const Abort deadlock = deadlock_of(records);
   end_search();
-  abort(epoch, deadlock);
+  abort(*epoch, deadlock);
 }
 
 }  // namespace shardproof::control::link

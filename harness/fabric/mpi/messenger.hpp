@@ -24,6 +24,7 @@ class PollPause {
  public:
   void once();
   void restart() { turns_ = 0; }
+  bool sleeps() const { return turns_ == yields; }
 
  private:
   static constexpr int yields = 200;

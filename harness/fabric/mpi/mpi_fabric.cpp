@@ -31,6 +31,7 @@ MpiFabric::MpiFabric(const FabricContext& context, std::unique_ptr<mpi::Transpor
   rank_->epoch = context.epoch;
   rank_->give_up_at = context.give_up_at ? context.give_up_at : usual_deadline(context.timeout, size);
   rank_->rank = context.rank;
+  rank_->detect_deadlock = context.detect_deadlock;
   rank_->messenger = std::make_shared<mpi::Messenger>(
       std::move(transport), [control = context.control] { return control->doomed().has_value(); });
 }

@@ -188,18 +188,54 @@ void MpiGroup::move_bytes(const Request& request, const Transfer& transfer) {
 
 // -- Waiting ----------------------------------------------------------------------------------------------------------
 
+namespace {
+
+/// Counts the rank as waiting, and searches for a deadlock now and then. Short waits cost nothing.
+class LongWait {
+ public:
+  explicit LongWait(control::ControlPlane& control) : control_(control) {}
+  ~LongWait() {
+    if (is_counted_) control_.leave_message_wait();
+  }
+  LongWait(const LongWait&) = delete;
+  LongWait& operator=(const LongWait&) = delete;
+
+  void look(control::Deadline now) {
+    if (!is_counted_) {
+      control_.enter_message_wait();
+      is_counted_ = true;
+      next_ = now + interval_;
+    }
+    if (now < next_) return;
+    control_.search_deadlock();
+    interval_ = std::min(longest, 2 * interval_);
+    next_ = now + interval_;
+  }
+
+ private:
+  static constexpr std::chrono::milliseconds longest{32};
+  control::ControlPlane& control_;
+  bool is_counted_ = false;
+  std::chrono::milliseconds interval_{2};
+  control::Deadline next_;
+};
+
+}  // namespace
+
 void MpiGroup::wait_for_messages(const Request& request, std::string_view sign) {
   messenger().advance();
   if (!messenger().has_operations()) return;
   const control::Deadline now = std::chrono::steady_clock::now(), give_up = context().give_up_at(now);
   context().control->flight(context().rank).wait(now);
   PollPause pause;
+  LongWait wait(*context().control);
   while (true) {
     if (messenger().advance()) pause.restart();
     if (!messenger().has_operations()) return;
+    const auto time = std::chrono::steady_clock::now();
+    if (pause.sleeps() && context().detect_deadlock) wait.look(time);
     context().control->check(epoch());
-    if (const auto time = std::chrono::steady_clock::now(); time > give_up)
-      throw control::DeadlineExceeded(late(request, time - now, sign));
+    if (time > give_up) throw control::DeadlineExceeded(late(request, time - now, sign));
     pause.once();
   }
 }

@@ -6,9 +6,8 @@
 // leaves messages that other ranks may not take, so no later call of the rank is possible: the world is replaced. An
 // abort may release a rank from a call that other ranks have finished.
 //
-// Waits are in the flight record. A rank does not count itself as waiting (ControlPlane::enter_wait), because the last
-// message of a call may be on its way while all ranks wait for messages. The control plane may find a deadlock in the
-// flight records; `check` then throws it.
+// Waits are in the flight record. A rank that waits for more than a moment searches the records for a deadlock, a few
+// milliseconds after it began to wait (ControlPlane::search_deadlock). The next look at the control plane throws it.
 #pragma once
 
 #include <cstddef>
