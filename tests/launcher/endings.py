@@ -2,7 +2,7 @@
 """Tries every way in which a rank, a case or a run can end, and finds the verdict, the exit code and the message.
 
     endings.py LAUNCHER PROGRAM PAGE.md       tests that each way ends as the table of the page says
-    endings.py LAUNCHER PROGRAM --launcher COMMAND
+    endings.py LAUNCHER PROGRAM --launcher COMMAND [--fabric mpi]
                                               tests the same for ranks that this command starts
     endings.py LAUNCHER PROGRAM --table       prints the table, with the times that it measures
 """
@@ -25,7 +25,7 @@ import unittest
 
 HEADINGS = "| what ends, and how | verdict | exit code | message | peers free after | evidence |"
 SIDE_BY_SIDE = 8  # most of the time is spent waiting for ranks that do not come
-UNDER = ()  # the option for the launcher that starts the ranks; empty: shardproof does
+UNDER = ()  # the options for the launcher that starts the ranks; empty: shardproof does
 ALL_WELL = {"good/stays[W=2]": "passed", "many/rounds[W=2,n=0]": "passed"}
 
 
@@ -758,8 +758,9 @@ if __name__ == "__main__":
     if last == "--table":
         print(table())
     elif last == "--launcher":
-        UNDER = ("--launcher", sys.argv[4])
-        unittest.main(argv=[sys.argv[0], "Endings.test_every_way_ends_as_it_should", *sys.argv[5:]])
+        words = 5 if sys.argv[5:6] != ["--fabric"] else 7
+        UNDER = tuple(sys.argv[3:words])
+        unittest.main(argv=[sys.argv[0], "Endings.test_every_way_ends_as_it_should", *sys.argv[words:]])
     else:
         DOCUMENT = pathlib.Path(last)
         unittest.main(argv=[sys.argv[0], *sys.argv[4:]])

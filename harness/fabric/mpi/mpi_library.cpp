@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <stdexcept>
 #include <string_view>
 #include <utility>
@@ -32,6 +33,9 @@ const MpiTable& load(const MpiLibrary& library, const std::filesystem::path& mod
                     "ranks by another MPI",
                     library.package));
   }
+  // UCX, a transport of both libraries, replaces the handlers of crash signals when it is loaded. The rank's own handler
+  // saves its stack.
+  ::setenv("UCX_ERROR_SIGNALS", "", 0);
   void* const loaded = ::dlopen(module.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (loaded == nullptr) throw refuse(::dlerror());
   const auto function = reinterpret_cast<TableFunction>(::dlsym(loaded, table_function));
