@@ -51,9 +51,15 @@ std::vector<std::string> cut(const std::vector<std::string>& texts) {
 }
 
 ordered_json json_of(const event::RankStarted& e) {
-  return {{"event", "rank_started"}, {"rank", e.rank},   {"world_size", e.world_size},       {"pid", e.pid},
-          {"host", e.host},          {"nonce", e.nonce}, {"suite_version", e.suite_version}, {"build", e.build},
-          {"protocol", e.protocol}};
+  ordered_json json{
+      {"event", "rank_started"}, {"rank", e.rank},   {"world_size", e.world_size},       {"pid", e.pid},
+      {"host", e.host},          {"nonce", e.nonce}, {"suite_version", e.suite_version}, {"build", e.build},
+      {"protocol", e.protocol}};
+  if (!e.host_id.empty()) json["host_id"] = e.host_id;
+  if (!e.gpu.empty()) json["gpu"] = e.gpu;
+  if (!e.interfaces.empty()) json["interfaces"] = e.interfaces;
+  if (e.clocks) json["clocks"] = {{"monotonic_ns", e.clocks->monotonic_ns}, {"realtime_ns", e.clocks->realtime_ns}};
+  return json;
 }
 
 ordered_json json_of(const event::CaseStarted& e) {
@@ -93,6 +99,12 @@ ordered_json json_of(const event::RankEnded& e) {
   return json;
 }
 
+ClockPair clock_pair(const nlohmann::ordered_json& json) {
+  const Fields fields(json, "rank_started: \"clocks\"");
+  return {.monotonic_ns = fields.integer<std::int64_t>("monotonic_ns", 0),
+          .realtime_ns = fields.integer<std::int64_t>("realtime_ns", 0)};
+}
+
 event::RankStarted rank_started(const Fields& fields) {
   return {.rank = fields.integer<int>("rank", 0),
           .world_size = fields.integer<int>("world_size", 1),
@@ -101,7 +113,11 @@ event::RankStarted rank_started(const Fields& fields) {
           .nonce = fields.text("nonce"),
           .suite_version = fields.text("suite_version"),
           .build = fields.text("build"),
-          .protocol = fields.integer<int>("protocol")};
+          .protocol = fields.integer<int>("protocol"),
+          .host_id = fields.has("host_id") ? fields.text("host_id") : std::string(),
+          .gpu = fields.has("gpu") ? fields.text("gpu") : std::string(),
+          .interfaces = fields.has("interfaces") ? fields.texts("interfaces") : std::vector<std::string>(),
+          .clocks = fields.has("clocks") ? std::optional(clock_pair(fields.object("clocks"))) : std::nullopt};
 }
 
 event::CaseStarted case_started(const Fields& fields) {

@@ -13,6 +13,8 @@
 #include <variant>
 #include <vector>
 
+#include "harness/protocol/clock_pair.hpp"
+
 namespace shardproof::protocol {
 
 /// A rank's own view of how a case ended for it. A rank never reports `hung`, `crashed` or `missing` itself: a merge
@@ -36,11 +38,18 @@ struct RankStarted {
   int rank = 0;
   int world_size = 0;
   std::int64_t pid = 0;
-  std::string host;
+  std::string host;  ///< Its name, for people.
   std::string nonce;
   std::string suite_version;
   std::string build;
   int protocol = 0;
+  /// Equal on all ranks of a host, and on no other host. Empty: not known.
+  std::string host_id;
+  /// For a rank on a GPU: the GPU, as the rank's `CUDA_VISIBLE_DEVICES` names it. Empty: not known, or no GPU.
+  std::string gpu;
+  std::vector<std::string> interfaces;  ///< The first network interfaces of the host that are up.
+  /// The clocks of the host at this moment. They convert times of this stream for comparisons with other hosts.
+  std::optional<ClockPair> clocks;
 };
 
 /// `position` is the place in the plan, from 0. It distinguishes repetitions of one case.
@@ -59,7 +68,7 @@ struct AssertionFailed {
   std::string expansion;  ///< With values.
   std::vector<std::string> messages;  ///< INFO and CAPTURE messages, oldest first.
   std::vector<std::string> clauses;  ///< Clauses that the failure breaks: its scope's, else the case's.
-  /// CLOCK_MONOTONIC. The earliest failure over the ranks of a machine is the first cause.
+  /// CLOCK_MONOTONIC of the rank's host. The earliest failure over all ranks is the first cause.
   std::int64_t monotonic_ns = 0;
 };
 

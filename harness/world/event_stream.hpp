@@ -24,7 +24,8 @@ class EventStream {
   base::FileDescriptor descriptor_;
 };
 
-/// CLOCK_MONOTONIC in nanoseconds. Ranks on one machine can compare these times.
+/// CLOCK_MONOTONIC in nanoseconds. Ranks on one host can compare these times. For ranks on several hosts, a merge
+/// converts them (protocol/clock_pair.hpp).
 std::int64_t monotonic_ns();
 
 }  // namespace shardproof::world

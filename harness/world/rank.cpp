@@ -40,6 +40,8 @@ int Rank::index() const { return world_->rank(); }
 
 Group& Rank::world() { return *world_->group(); }
 
+const Placement& Rank::placement() const { return world_->placement(); }
+
 const std::string* Rank::find_param(std::string_view name) const {
   const protocol::CaseInfo& info = *world_->notes().info;
   const auto found = info.params.find(std::string(name));

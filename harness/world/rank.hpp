@@ -13,6 +13,7 @@
 
 #include "harness/fabric/group.hpp"
 #include "harness/protocol/feature.hpp"
+#include "harness/protocol/placement.hpp"
 #include "harness/protocol/trace.hpp"
 
 namespace shardproof::world {
@@ -40,6 +41,11 @@ class Rank {
  public:
   int index() const;
   Group& world();
+  /// The hosts of the world, and the ranks on each. It is the same on all ranks.
+  const Placement& placement() const;
+  int hosts() const { return static_cast<int>(placement().hosts().size()); }
+  /// This rank's place among the ranks of its host, from 0.
+  int local_rank() const { return placement().local_rank(index()); }
 
   /// A parameter of the case, as bound in the case's id. Throws std::out_of_range with the name.
   const std::string& param(std::string_view name) const;

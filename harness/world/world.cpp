@@ -7,7 +7,9 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -18,9 +20,10 @@
 #include "harness/base/no_room.hpp"
 #include "harness/base/random.hpp"
 #include "harness/control/flight_ring.hpp"
-#include "harness/protocol/environment.hpp"
+#include "harness/protocol/clock_pair.hpp"
 #include "harness/protocol/run_directory.hpp"
 #include "harness/world/event_stream.hpp"
+#include "harness/world/network_interfaces.hpp"
 #include "harness/world/seeded_scheduler.hpp"
 
 namespace shardproof::world {
@@ -32,16 +35,45 @@ namespace {
 
 using nlohmann::ordered_json;
 
+/// Short, and the same in all worlds on this host.
+std::string id_of(const protocol::HostIdentity& host) {
+  return fmt::format("{:016x}", base::digest(protocol::word_of(host)));
+}
+
+/// The first word is the host's id. The rest is the host's name.
+std::string ballot_text_of(const protocol::HostIdentity& host) { return fmt::format("{} {}", id_of(host), host.name); }
+
+Placement placement_of(std::span<const control::Ballot> ballots) {
+  Placement placement;
+  for (std::size_t rank = 0; rank < ballots.size(); ++rank) {
+    const std::string_view text = ballots[rank].text;
+    const std::size_t blank = text.find(' ');
+    placement.add(static_cast<int>(rank), text.substr(std::min(blank + 1, text.size())), text.substr(0, blank));
+  }
+  return placement;
+}
+
+/// The GPU of a rank that the plan puts on one.
+std::string gpu_of(const protocol::WorldPlan& plan) {
+  const char* const visible = plan.device == protocol::cuda_device ? std::getenv("CUDA_VISIBLE_DEVICES") : nullptr;
+  return visible == nullptr ? std::string() : std::string(visible);
+}
+
 // Write this before the rank meets other ranks. A stream that ends after it shows where its rank was lost.
-void begin_stream(EventStream& stream, const protocol::WorldPlan& plan, int rank, const Membership& membership) {
+void begin_stream(EventStream& stream, const protocol::WorldPlan& plan, int rank, const Membership& membership,
+                  const protocol::HostIdentity& host) {
   stream.write(protocol::event::RankStarted{.rank = rank,
                                             .world_size = plan.size,
                                             .pid = ::getpid(),
-                                            .host = protocol::host_name(),
+                                            .host = host.name,
                                             .nonce = plan.nonce,
                                             .suite_version = membership.suite_version,
                                             .build = membership.build,
-                                            .protocol = protocol::Listing::current_protocol});
+                                            .protocol = protocol::Listing::current_protocol,
+                                            .host_id = id_of(host),
+                                            .gpu = gpu_of(plan),
+                                            .interfaces = network_interfaces(),
+                                            .clocks = protocol::read_clocks()});
 }
 
 /// The time that a launcher may need to examine hanging ranks, with a reserve.
@@ -91,7 +123,8 @@ World::World(protocol::WorldPlan plan, int rank, Membership membership, const Co
       rank_(rank),
       membership_(std::move(membership)),
       stream_(std::make_unique<EventStream>(protocol::WorldDirectory{plan_.directory}.rank_stream(rank))),
-      connection_((begin_stream(*stream_, plan_, rank, membership_), connect(plan_))),
+      host_(protocol::host_identity([](const char* name) { return std::getenv(name); })),
+      connection_((begin_stream(*stream_, plan_, rank, membership_, host_), connect(plan_))),
       control_(*connection_.control),
       store_(plan_.rendezvous / "store", plan_.nonce, rank),
       self_(*this),
@@ -138,7 +171,8 @@ void World::meet(std::chrono::milliseconds for_others_to_come) {
   store_.put(key_of(rank_), mine);
   // The ballots are digests. While they are equal, no rank needs to read W files.
   const Deadline deadline = std::chrono::steady_clock::now() + for_others_to_come;
-  const auto ballots = control_.agree(rank_, {.value = base::digest(mine), .text = {}}, deadline);
+  const auto ballots = control_.agree(rank_, {.value = base::digest(mine), .text = ballot_text_of(host_)}, deadline);
+  placement_ = placement_of(ballots);
   const auto differs =
       std::ranges::find_if(ballots, [&](const auto& ballot) { return ballot.value != ballots.front().value; });
   if (differs == ballots.end()) return;

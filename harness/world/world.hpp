@@ -19,6 +19,8 @@
 
 #include "harness/control/control_plane.hpp"
 #include "harness/protocol/case_info.hpp"
+#include "harness/protocol/host_identity.hpp"
+#include "harness/protocol/placement.hpp"
 #include "harness/protocol/world_plan.hpp"
 #include "harness/rendezvous/file_store.hpp"
 #include "harness/world/case_service.hpp"
@@ -87,6 +89,8 @@ class World {
   const protocol::WorldPlan& plan() const { return plan_; }
   EventStream& stream() { return *stream_; }
   const std::shared_ptr<Group>& group() const { return group_; }
+  /// Which rank is on which host.
+  const Placement& placement() const { return placement_; }
   CaseService& service() { return *service_; }
   /// Names everything that this world or its service lacks for the case. Empty: nothing.
   std::string missing(const protocol::CaseInfo& info) const;
@@ -140,11 +144,13 @@ class World {
   int rank_;
   Membership membership_;
   std::unique_ptr<EventStream> stream_;
+  protocol::HostIdentity host_;
   Connection connection_;
   control::ControlPlane& control_;
   rendezvous::FileStore store_;
   control::Progress progress_;
   std::uint32_t epoch_ = 0;
+  Placement placement_;  ///< complete when all ranks have met
   CaseNotes notes_;
   std::unique_ptr<fabric::Fabric> making_;  ///< until all ranks have joined their group
   std::shared_ptr<Group> group_;

@@ -325,7 +325,7 @@ class Run {
       // Shows only the first case of a cause. The summary counts the others.
       if (reports::has_own_text(result, terminal_.style()) &&
           (causes_.insert(reports::cause_of(result)).second || terminal_.style().verbose))
-        failures += reports::failure_line(result, terminal_.style());
+        failures += reports::failure_line(result, terminal_.style(), merger_.placement());
       if (result.attempt < retry_.retries) pending_.push_back(retry_of(plan, result.info.id));
     }
     std::size_t failed = 0;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "harness/base/rank_list.hpp"
+#include "reports/model/report.hpp"
 
 namespace shardproof::reports {
 
@@ -31,8 +32,9 @@ std::string_view agreement_text(const PeerWait& wait) {
 
 class Explainer {
  public:
-  Explainer(const protocol::WorldPlan& plan, std::span<const Ending> endings, const FlightSnapshot* flight)
-      : plan_(plan), endings_(endings), flight_(flight) {
+  Explainer(const protocol::WorldPlan& plan, std::span<const Ending> endings, const FlightSnapshot* flight,
+            const Placement& placement)
+      : plan_(plan), endings_(endings), flight_(flight), placement_(placement) {
     if (flight_ != nullptr) waits_ = protocol::waits(flight_->ranks);
   }
 
@@ -66,11 +68,11 @@ class Explainer {
     if (plan_.fabric == protocol::thread_fabric && first.is_cause) return explain_death_of_all(dead);
     const std::string how = end_text(first);
     std::string text =
-        fmt::format("rank {} {} {}{}", first.rank, how, place(first.position, first.rank), activity(first.rank));
+        fmt::format("{} {} {}{}", name(first.rank), how, place(first.position, first.rank), activity(first.rank));
     text += waiters(first.rank, "waited for it");
     for (auto other = dead.begin() + 1; other != dead.end(); ++other) {
       if ((*other)->how == Ending::How::signalled)
-        text += fmt::format("; rank {} died by {} too", (*other)->rank, protocol::signal_text(**other));
+        text += fmt::format("; {} died by {} too", name((*other)->rank), protocol::signal_text(**other));
     }
     return text;
   }
@@ -99,7 +101,7 @@ class Explainer {
     if (flight_ == nullptr || recorded_nothing(stuck.front()->rank)) {
       std::string text;
       for (const Ending* ending : stuck)
-        text += fmt::format("{}rank {} {}", text.empty() ? "" : "; ", ending->rank, ending->text);
+        text += fmt::format("{}{} {}", text.empty() ? "" : "; ", name(ending->rank), ending->text);
       return text;
     }
     std::vector<const Ending*> guilty;
@@ -119,20 +121,20 @@ class Explainer {
     const int rank = ending.rank;
     if (const FlightRecord* const its = record(rank);
         its != nullptr && !its->entries.empty() && its->entries.back().what == What::left)
-      return fmt::format("rank {} has left its world, and its process does not end", rank);
+      return fmt::format("{} has left its world, and its process does not end", name(rank));
     const std::string where = place(ending.position, rank);
     std::string text;
     const PeerWait* const moving = wait_of(rank);
     if (moving != nullptr && moving->entry->what == What::call && !moving->is_for_others()) {
       const std::string age = age_text(moving->entry->since_ns);
-      text = fmt::format("rank {} is {} inside {}, which all ranks {}", rank, where, call_text(*moving),
+      text = fmt::format("{} is {} inside {}, which all ranks {}", name(rank), where, call_text(*moving),
                          age.empty() ? "have entered" : fmt::format("entered {} ago", age));
     } else {
       for (const auto& [what, ranks] : waiting_for(rank)) {
-        text += fmt::format("{}rank {} never {} ({} {})", text.empty() ? "" : ", ", rank, what.first, rank_list(ranks),
+        text += fmt::format("{}{} never {} ({} {})", text.empty() ? "" : ", ", name(rank), what.first, rank_list(ranks),
                             waiting_text(ranks.size() == 1, age_text(what.second)));
       }
-      text += text.empty() ? fmt::format("rank {} is", rank) : "; it is";
+      text += text.empty() ? fmt::format("{} is", name(rank)) : "; it is";
       text += fmt::format(" {}{}", where, activity(rank));
     }
     if (const std::uint64_t more = begun_since(rank); more > 0) {
@@ -145,13 +147,15 @@ class Explainer {
     std::string text = fmt::format("every rank waits for another {}:", place(position, -1));
     const char* separator = "";
     for (const PeerWait& wait : waits_) {
-      text += fmt::format("{} rank {} in {}", separator, wait.rank,
+      text += fmt::format("{} {} in {}", separator, name(wait.rank),
                           wait.entry->what == What::call ? call_text(wait) : "the agreement between cases");
       if (!wait.missing.empty()) text += " for " + rank_list(wait.missing);
       separator = ",";
     }
     return text;
   }
+
+  std::string name(int rank) const { return rank_text(placement_, rank); }
 
   // -- What the records say -------------------------------------------------------------------------------------------
 
@@ -269,13 +273,15 @@ class Explainer {
   const protocol::WorldPlan& plan_;
   std::span<const Ending> endings_;
   const FlightSnapshot* flight_;
+  const Placement& placement_;
   std::vector<PeerWait> waits_;
 };
 
 }  // namespace
 
-std::string explain(const protocol::WorldPlan& plan, std::span<const Ending> endings, const FlightSnapshot* flight) {
-  return Explainer(plan, endings, flight).explain();
+std::string explain(const protocol::WorldPlan& plan, std::span<const Ending> endings, const FlightSnapshot* flight,
+                    const Placement& placement) {
+  return Explainer(plan, endings, flight, placement).explain();
 }
 
 std::string waits_text(const FlightSnapshot& flight) {

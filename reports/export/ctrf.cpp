@@ -88,6 +88,9 @@ Json extra_json(const CaseResult& result, const Report& report) {
              {"ranks", result.info.world_size},
              {"fabric", visible_text(world.fabric)},
              {"device", visible_text(world.device)}};
+  if (world.placement.hosts().size() > 1) {
+    for (const PlacedHost& host : world.placement.hosts()) extra["hosts"].push_back(visible_text(host.name));
+  }
   if (!result.info.clauses.empty()) extra["clauses"] = visible(result.info.clauses);
   if (result.waiver >= 0) extra["waived"] = true;
   for (const auto& [name, measurement] : result.measurements)

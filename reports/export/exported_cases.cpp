@@ -22,11 +22,11 @@ const WorldResult& world_of(const CaseResult& result, const Report& report) {
   return report.worlds.at(static_cast<std::size_t>(result.world));
 }
 
-std::string assertion_text(const Failure& failure) {
+std::string assertion_text(const Failure& failure, const Placement& placement) {
   const protocol::event::AssertionFailed& assertion = failure.assertion;
   const std::string& said =
       assertion.expansion.empty() && !assertion.messages.empty() ? assertion.messages.front() : assertion.expansion;
-  std::string text = fmt::format("rank {}: ", failure.rank);
+  std::string text = rank_text(placement, failure.rank) + ": ";
   if (assertion.macro.empty() || assertion.expression.empty()) return text + said;
   text += fmt::format("{}( {} )", assertion.macro, assertion.expression);
   return assertion.expansion.empty() || assertion.expansion == assertion.expression
@@ -35,22 +35,22 @@ std::string assertion_text(const Failure& failure) {
 }
 
 /// The reason of a rank that explains the verdict. A released rank explains nothing, unless no other rank has a reason.
-std::string reason_text(const CaseResult& result) {
+std::string reason_text(const CaseResult& result, const Placement& placement) {
   const auto explains = [&](const auto& reason) {
     return result.ranks.at(static_cast<std::size_t>(reason.first)).outcome != protocol::Outcome::released;
   };
   auto found = std::ranges::find_if(result.reasons, explains);
   if (found == result.reasons.end()) found = result.reasons.begin();
   if (found == result.reasons.end()) return std::string(to_string(result.verdict));
-  return fmt::format("rank {}: {}", found->first, found->second);
+  return fmt::format("{}: {}", rank_text(placement, found->first), found->second);
 }
 
-std::string cause_of_verdict(const CaseResult& result, const std::string& explanation) {
+std::string cause_of_verdict(const CaseResult& result, const std::string& explanation, const Placement& placement) {
   const bool is_end = result.verdict == Verdict::crashed || result.verdict == Verdict::hung;
   if (is_end && !explanation.empty()) return explanation;
   if (!is_end && !result.notes.empty()) return result.notes.front();
-  if (!is_end && !result.failures.empty()) return assertion_text(result.failures.front());
-  return reason_text(result);
+  if (!is_end && !result.failures.empty()) return assertion_text(result.failures.front(), placement);
+  return reason_text(result, placement);
 }
 
 std::string_view meaning(ExitCode code) {
@@ -93,11 +93,12 @@ std::string exported_name(const CaseResult& result) {
 }
 
 std::string cause_line(const CaseResult& result, const Report& report) {
-  return cause_line(result, world_of(result, report).explanation);
+  const WorldResult& world = world_of(result, report);
+  return cause_line(result, world.explanation, world.placement);
 }
 
-std::string cause_line(const CaseResult& result, const std::string& explanation) {
-  return one_line(cause_of_verdict(result, explanation), line_limit);
+std::string cause_line(const CaseResult& result, const std::string& explanation, const Placement& placement) {
+  return one_line(cause_of_verdict(result, explanation, placement), line_limit);
 }
 
 SourcePlace place_of(const CaseResult& result) {

@@ -34,7 +34,8 @@ std::string exported_name(const CaseResult& result);
 /// The cause of a bad case in one line, which is at most 500 bytes long.
 std::string cause_line(const CaseResult& result, const Report& report);
 /// The same for a case outside a report. `explanation`: why its world ended early; empty: unknown, or it did not.
-std::string cause_line(const CaseResult& result, const std::string& explanation);
+/// `placement`: of its world; empty: unknown.
+std::string cause_line(const CaseResult& result, const std::string& explanation, const Placement& placement = {});
 
 /// A place in the source. Empty file: unknown.
 struct SourcePlace {

@@ -51,7 +51,7 @@ std::string left_text(const CaseResult& result, const protocol::event::Assertion
 /// The ranks' outcomes and their reasons. Equal sentences appear once, and a reason that a shown failure has does not
 /// appear. The guilty ranks come first: they explain the other ranks' reasons.
 std::string reasons_text(const CaseResult& result, std::span<const protocol::event::AssertionFailed* const> shown,
-                         std::string_view explanation) {
+                         std::string_view explanation, const Placement& placement) {
   struct SharedReason {
     Outcome outcome;
     std::string_view reason;
@@ -84,7 +84,9 @@ std::string reasons_text(const CaseResult& result, std::span<const protocol::eve
     const auto same = std::ranges::find_if(
         shown, [&](const protocol::event::AssertionFailed* failure) { return has_reason(*failure, shared.reason); });
     if (same != shown.end() && shared.outcome == Outcome::error) continue;
-    const auto actor = fmt::format("{} {}", base::rank_list(shared.ranks), protocol::to_string(shared.outcome));
+    const auto actor = fmt::format(
+        "{} {}", shared.ranks.size() == 1 ? rank_text(placement, shared.ranks.front()) : base::rank_list(shared.ranks),
+        protocol::to_string(shared.outcome));
     text += indented(
         printable(fmt::format("{}: {}", actor, same == shown.end() ? shared.reason : left_text(result, **same))), "  ");
   }
@@ -170,15 +172,17 @@ std::string cause_text(const CaseResult& result, const Report& report, const Tex
   const bool reasons_first = is_end_of_process(result.verdict);
   std::string text;
   for (const auto& note : result.notes) text += indented(printable(note), "  ");
-  const std::string& explanation = report.worlds.at(static_cast<std::size_t>(result.world)).explanation;
+  const WorldResult& world = report.worlds.at(static_cast<std::size_t>(result.world));
+  const std::string& explanation = world.explanation;
   if (reasons_first && !explanation.empty()) text += indented(printable(explanation), "  ");
   if (reasons_first)
-    text += reasons_text(result, {}, explanation) + crash_stacks_text(result, report, style) +
+    text += reasons_text(result, {}, explanation, world.placement) + crash_stacks_text(result, report, style) +
             last_output_text(result, report, style);
 
   const CaseFailures failures(result, style.verbose);
   text += failures.text(style, seen_clauses);
-  if (!reasons_first) text += reasons_text(result, failures.covered(), {}) + case_output_text(result, report, style);
+  if (!reasons_first)
+    text += reasons_text(result, failures.covered(), {}, world.placement) + case_output_text(result, report, style);
   return text;
 }
 
@@ -246,11 +250,13 @@ std::string also_broken_text(const CaseResult& shown, const std::vector<const Ca
 /// The text of a bad case, and of other cases with the same cause.
 std::string failure_text(const CaseResult& result, const Report& report, const TextStyle& style,
                          const std::vector<const CaseResult*>& others, std::set<std::string>& seen_clauses) {
-  std::string text = failure_line(result, style);
+  const Placement& placement = report.worlds.at(static_cast<std::size_t>(result.world)).placement;
+  std::string text = failure_line(result, style, placement);
   if (result.waiver >= 0)
     text += fmt::format("  {}\n",
                         printable_line(waiver_text(report.head.waivers.at(static_cast<std::size_t>(result.waiver)))));
   text += cause_text(result, report, style, &seen_clauses);
+  if (placement.hosts().size() > 1) text += fmt::format("  hosts: {}\n", printable_line(placement.text()));
   if (is_end_of_process(result.verdict) &&
       !report.worlds.at(static_cast<std::size_t>(result.world)).explanation.empty())
     text += style.is_kept ? fmt::format("  evidence: {}worlds/{}/evidence\n", printable_line(style.run_directory),
@@ -271,14 +277,15 @@ std::string cause_text(const CaseResult& result, const Report& report, const Tex
   return cause_text(result, report, style, nullptr);
 }
 
-std::string failure_line(const CaseResult& result, const TextStyle& style) {
+std::string failure_line(const CaseResult& result, const TextStyle& style, const Placement& placement) {
   const Paint paint(style.color);
   const auto total = result.failures.size() + result.failures_left_out;
   std::string text = fmt::format("{} {}{}", paint(hue_of(result), headline(result)), printable_line(result.info.id),
                                  repetition_text(result));
   if (total > 0) {
-    text += fmt::format("      rank {}, {}", result.failures.empty() ? 0 : result.failures.front().rank,
-                        duration_text(result.duration_ns));
+    text +=
+        fmt::format("      {}, {}", rank_text(placement, result.failures.empty() ? 0 : result.failures.front().rank),
+                    duration_text(result.duration_ns));
     if (total > 1) text += fmt::format(", first of {} failures", total);
   } else {
     // if 0, no rank finished the case

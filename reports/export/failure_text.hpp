@@ -14,8 +14,9 @@ namespace shardproof::reports {
 /// the summary lists waived cases by reason.
 bool has_own_text(const CaseResult& result, const TextStyle& style);
 
-/// The first line of a case's text: the verdict, the id, and the number of failed assertions.
-std::string failure_line(const CaseResult& result, const TextStyle& style);
+/// The first line of a case's text: the verdict, the id, the first rank that failed, and the number of failed
+/// assertions. `placement`: of its world.
+std::string failure_line(const CaseResult& result, const TextStyle& style, const Placement& placement);
 
 /// The text of a bad case. For a waived case, it includes the waiver's owner and reason. Failures that several ranks
 /// share in file, line and values are shown once, with these ranks. Unless `style` is verbose, failures with the same

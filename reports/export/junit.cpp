@@ -61,7 +61,8 @@ struct Suite {
   std::string tests;
 };
 
-std::string properties_text(const RunHead& head) {
+std::string properties_text(const Report& report) {
+  const RunHead& head = report.head;
   std::vector<std::pair<std::string, std::string>> properties{{"run_id", head.run_id},
                                                               {"subject", head.subject},
                                                               {"subject_version", head.subject_version},
@@ -70,6 +71,7 @@ std::string properties_text(const RunHead& head) {
                                                               {"seed", fmt::format("{}", head.seed)},
                                                               {"suite_version", head.suite_version},
                                                               {"git_commit", head.git_commit}};
+  properties.emplace_back("hosts", fmt::format("{}", fmt::join(names_of_hosts(report), ", ")));
   for (const auto& [name, value] : head.machine) properties.emplace_back("machine." + name, value);
   std::string text = "    <properties>\n";
   for (const auto& [name, value] : properties) {
@@ -124,7 +126,8 @@ std::string run_failure_text(const RunFailure& failure) {
                      content(fmt::format("{}\n", fmt::join(failure.sentences, "\n"))));
 }
 
-std::string suite_text(const std::string& name, const Suite& suite, const RunHead& head) {
+std::string suite_text(const std::string& name, const Suite& suite, const Report& report) {
+  const RunHead& head = report.head;
   std::string attributes = attribute("name", name);
   attributes += fmt::format(" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\" time=\"{}\"",
                             suite.counts.tests, suite.counts.failures, suite.counts.errors, suite.counts.skipped,
@@ -134,7 +137,7 @@ std::string suite_text(const std::string& name, const Suite& suite, const RunHea
     attributes += attribute("timestamp", std::string_view(head.started).substr(0, head.started.find('Z')));
   if (const auto host = head.machine.find("host"); host != head.machine.end())
     attributes += attribute("hostname", host->second);
-  return fmt::format("  <testsuite{}>\n{}{}  </testsuite>\n", attributes, properties_text(head), suite.tests);
+  return fmt::format("  <testsuite{}>\n{}{}  </testsuite>\n", attributes, properties_text(report), suite.tests);
 }
 
 }  // namespace
@@ -155,7 +158,7 @@ std::string junit(const Report& report, const TextStyle& style) {
   std::string text;
   for (const auto& [name, suite] : suites) {
     all.add(suite.counts);
-    text += suite_text(name, suite, report.head);
+    text += suite_text(name, suite, report);
   }
   return fmt::format(
       "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"

@@ -1,6 +1,7 @@
 #include "reports/export/markdown.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -193,6 +194,9 @@ std::string head_text(const Report& report) {
   if (!report.head.fault.empty()) text += fmt::format(" with fault {}", code(report.head.fault, id_limit));
   text += fmt::format(", seed {}", report.head.seed);
   if (!report.head.run_id.empty()) text += fmt::format(", run {}", code(report.head.run_id, id_limit));
+  if (const auto hosts = names_of_hosts(report); !hosts.empty())
+    text += fmt::format(", {}: {}", plural(hosts.size(), "host", "hosts"),
+                        code(fmt::format("{}", fmt::join(hosts, ", ")), id_limit));
   return text + ".\n";
 }
 

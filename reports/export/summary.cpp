@@ -87,6 +87,7 @@ std::string world_text(const Report& report) {
     const auto& world = report.worlds[i];
     text += fmt::format("world {}: {} {} of {} on {}, {}", world.number, world.size, world.size == 1 ? "rank" : "ranks",
                         printable_line(world.fabric), printable_line(world.device), text_of(tallies[i], Paint(false)));
+    if (world.placement.hosts().size() > 1) text += fmt::format("; {}", printable_line(world.placement.text()));
     text += gpu_troubles_text(world, report.head.gpus);
     if (world.times != protocol::event_times) text += fmt::format("; times from {}", printable_line(world.times));
     if (!world.unfit_for_timing.empty())

@@ -95,6 +95,8 @@ void Merger::open_world(const protocol::WorldPlan& plan, std::vector<protocol::C
   plan_ = plan;
   next_rank_ = 0;
   identity_.reset();
+  clocks_.clear();
+  flight_.reset();
   cut_short_.clear();
   is_cut_by_case_ = false;
   first_case_ = report_.cases.size();
@@ -189,6 +191,7 @@ void Merger::explain(const protocol::FlightSnapshot& flight) {
   if (!is_open_) throw std::logic_error("Merger::explain: no world is open");
   WorldResult& world = report_.worlds.back();
   world.explanation = reports::explain(plan_, world.endings, &flight);
+  flight_ = flight;
 }
 
 void Merger::add_nccl_calls(std::vector<std::string> sentences) {
@@ -220,6 +223,7 @@ void Merger::add(RankStream stream) {
     return apply_ending(nothing, rank, {});
   }
   if (!stream.defect.empty()) defect(rank, "has a corrupt stream: " + stream.defect);
+  place(stream);
 
   StreamEnd end;
   for (auto& streamed : stream.cases) {
@@ -275,6 +279,29 @@ std::string Merger::rejection_of(const RankStream& stream, int rank) {
                        identity_->rank, identity_->suite_version, identity_->build);
   }
   return {};
+}
+
+void Merger::place(RankStream& stream) {
+  const protocol::event::RankStarted& start = *stream.start;
+  if (start.host_id.empty()) return;
+  WorldResult& world = report_.worlds.back();
+  const std::size_t host = world.placement.add(start.rank, start.host, start.host_id);
+  if (host == world.host_details.size()) {
+    world.host_details.push_back({.interfaces = start.interfaces, .gpus = {}});
+    clocks_.push_back(start.clocks);
+  }
+  std::vector<std::string>& gpus = world.host_details[host].gpus;
+  if (!start.gpu.empty() || !gpus.empty()) {
+    gpus.resize(world.placement.hosts()[host].ranks.size());
+    gpus.back() = start.gpu;
+  }
+  // All ranks of a host have one clock. So the first pair of a host is for all its ranks, and keeps their order exact.
+  const std::optional<protocol::ClockPair>&own = clocks_[host], &reference = clocks_.front();
+  if (host == 0 || !own || !reference) return;
+  for (StreamedCase& streamed : stream.cases) {
+    for (protocol::event::AssertionFailed& failure : streamed.failures)
+      failure.monotonic_ns = protocol::rebased(failure.monotonic_ns, *own, *reference);
+  }
 }
 
 void Merger::take_case(StreamedCase& streamed, int rank, std::size_t position) {
@@ -457,10 +484,18 @@ std::span<const CaseResult> Merger::close_world() {
   if (const std::size_t begun = answered(); !cut_short_.empty() && begun < positions_.size() && !is_end_expected)
     add_defect(fmt::format("its ranks left after {} of {} cases, and no other world has run the rest: {}", begun,
                            positions_.size(), cut_short_));
+  name_hosts();
   is_open_ = false;
   const auto own = std::span(report_.cases).subspan(first_case_);
   if (std::ranges::none_of(own, is_bad, &CaseResult::verdict)) report_.worlds.back().nccl.clear();
   return own;
+}
+
+void Merger::name_hosts() {
+  WorldResult& world = report_.worlds.back();
+  if (world.placement.hosts().size() < 2) return;
+  const std::string named = reports::explain(plan_, world.endings, flight_ ? &*flight_ : nullptr, world.placement);
+  if (!named.empty()) world.explanation = named;
 }
 
 void Merger::mark_left_out() {

@@ -8,6 +8,7 @@
 //      ended afterwards.
 //   3. If the plan has another case than the launcher's at a position, or no case there, the ranks of that case count
 //      as different (`ranks_differ`).
+//   4. Times of ranks on other hosts than the first rank's are converted to the first rank's clock.
 //
 // The world gets a sentence about each defect.
 #pragma once
@@ -19,6 +20,7 @@
 #include <string_view>
 #include <vector>
 
+#include "harness/protocol/clock_pair.hpp"
 #include "harness/protocol/flight_record.hpp"
 #include "harness/protocol/world_plan.hpp"
 #include "reports/merge/case_evidence.hpp"
@@ -75,6 +77,8 @@ class Merger {
   bool has_failed_fast();
   /// One sentence: why the open world, or the world that was closed last, ended early. Empty: it did not.
   const std::string& explanation() const { return report_.worlds.back().explanation; }
+  /// The hosts of the open world, or of the world that was closed last. All its streams have been added.
+  const Placement& placement() const { return report_.worlds.back().placement; }
   /// Limits the open world to its first `first` cases. Another world runs the rest.
   void keep(std::size_t first);
   /// Closes the open world. Returns its cases in the order of its plan, with the head's waivers applied. The result is
@@ -97,6 +101,8 @@ class Merger {
   };
 
   std::string rejection_of(const RankStream& stream, int rank);
+  /// Adds the rank to the placement of the open world. Converts its times to the clock of the world's first host.
+  void place(RankStream& stream);
   void take_case(StreamedCase& streamed, int rank, std::size_t position);
   /// The place of the end of a rank's stream.
   struct StreamEnd {
@@ -117,6 +123,8 @@ class Merger {
   void defect(int rank, std::string_view sentence);
   /// Decides the verdicts of the open world's cases, and applies the waivers. Only the first call counts.
   void judge();
+  /// Makes the explanation of the open world again if its ranks are on several hosts, which only their streams say.
+  void name_hosts();
   /// Marks the cases that --fail-fast left out. Call it when the worlds are sorted: the note names their first failure.
   void mark_left_out();
 
@@ -129,6 +137,8 @@ class Merger {
   std::vector<Position> positions_;
   std::vector<std::optional<protocol::Ending>> endings_;  ///< by rank
   std::optional<Identity> identity_;
+  std::optional<protocol::FlightSnapshot> flight_;  ///< of the open world
+  std::vector<std::optional<protocol::ClockPair>> clocks_;  ///< by host of the open world: its first rank's
   int next_rank_ = 0;
   bool a_rank_died_ = false;
   bool interrupted_ = false;  ///< by the user, and no rank died by itself

@@ -15,6 +15,11 @@ std::string to_text(const Measurement& measurement) {
                                   : fmt::format("{} {}", measurement.value, measurement.unit);
 }
 
+std::string rank_text(const Placement& placement, int rank) {
+  const PlacedHost* const host = placement.hosts().size() > 1 ? placement.find(rank) : nullptr;
+  return host == nullptr ? fmt::format("rank {}", rank) : fmt::format("rank {} on {}", rank, host->name);
+}
+
 bool is_exact(std::string_view device, std::string_view unit) {
   return device == "sim" || (unit != "us" && unit != "ms" && unit != "s" && unit != "x");
 }
@@ -51,6 +56,15 @@ std::vector<std::string> Report::flaky() const {
 std::size_t Report::waived() const {
   return static_cast<std::size_t>(
       std::ranges::count_if(cases, [](const CaseResult& result) { return result.waiver >= 0 && !result.superseded; }));
+}
+
+std::vector<std::string> names_of_hosts(const Report& report) {
+  std::set<std::string> names;
+  for (const WorldResult& world : report.worlds) {
+    if (world.placement.hosts().size() < 2) continue;
+    for (const PlacedHost& host : world.placement.hosts()) names.insert(host.name);
+  }
+  return {names.begin(), names.end()};
 }
 
 std::span<const CaseResult> repetitions(std::span<const CaseResult> cases) {

@@ -19,6 +19,7 @@
 #include "harness/protocol/ending.hpp"
 #include "harness/protocol/events.hpp"
 #include "harness/protocol/gpu_listing.hpp"
+#include "harness/protocol/placement.hpp"
 #include "harness/protocol/world_plan.hpp"
 #include "reports/model/exit_code.hpp"
 #include "reports/model/verdict.hpp"
@@ -116,9 +117,17 @@ struct CaseResult {
 /// Whether the case failed, and no waiver excuses it. A case that did not run has not failed.
 bool is_unexcused_failure(const CaseResult& result);
 
+/// Facts about a host that its ranks reported.
+struct HostDetails {
+  std::vector<std::string> interfaces;  ///< Network interfaces that are up, without loopback.
+  std::vector<std::string> gpus;  ///< By local rank: the rank's GPU. Empty: the ranks are on no GPU.
+};
+
 struct WorldResult {
   int size = 1;
   std::string fabric, device;
+  Placement placement;  ///< Volatile. The ranks with a valid stream.
+  std::vector<HostDetails> host_details;  ///< Volatile. For each host of the placement.
   /// Volatile. By rank: its variables besides the run's environment.
   std::vector<std::map<std::string, std::string>> environment;
   std::string unfit_for_timing;  ///< Why durations mean nothing. Empty: they are valid.
@@ -131,6 +140,9 @@ struct WorldResult {
   std::vector<std::string> nccl;
   int number = 0;  ///< Its folder is worlds/NUMBER of the run.
 };
+
+/// `rank 5`, and in a world on several hosts `rank 5 on n2`.
+std::string rank_text(const Placement& placement, int rank);
 
 struct Report {
   RunHead head;
@@ -145,6 +157,9 @@ struct Report {
   std::vector<std::string> flaky() const;
   std::size_t waived() const;  ///< of the results that count
 };
+
+/// The names of the hosts of worlds on several hosts, each once, in order. Empty: each world is on one host.
+std::vector<std::string> names_of_hosts(const Report& report);
 
 /// The first results in `cases` that have the same id. All repetitions of a case are adjacent.
 std::span<const CaseResult> repetitions(std::span<const CaseResult> cases);

@@ -32,8 +32,40 @@ void within(const std::string& place, const Read& read) {
   }
 }
 
+ordered_json hosts_of(const WorldResult& world) {
+  ordered_json hosts = ordered_json::array();
+  for (const PlacedHost& host : world.placement.hosts()) {
+    const HostDetails& details = world.host_details.at(hosts.size());
+    ordered_json& json = hosts.emplace_back(ordered_json{{"name", host.name}, {"id", host.id}, {"ranks", host.ranks}});
+    if (!details.interfaces.empty()) json["interfaces"] = details.interfaces;
+    if (!details.gpus.empty()) json["gpus"] = details.gpus;
+  }
+  return hosts;
+}
+
+void read_hosts(const Fields& fields, WorldResult& world) {
+  std::vector<PlacedHost> hosts;
+  for (const ordered_json& json : fields.array("hosts")) {
+    const Fields host(json, "host");
+    PlacedHost& placed = hosts.emplace_back(PlacedHost{.name = host.text("name"), .id = host.text("id"), .ranks = {}});
+    for (const ordered_json& rank : host.array("ranks")) {
+      placed.ranks.push_back(base::read_integer<int>(rank, host.where("ranks"), 0));
+      if (placed.ranks.back() >= world.size)
+        base::refuse(host.where("ranks"), fmt::format("ranks below {}", world.size), rank);
+    }
+    HostDetails& details = world.host_details.emplace_back();
+    if (host.has("interfaces")) details.interfaces = host.texts("interfaces");
+    if (!host.has("gpus")) continue;
+    details.gpus = host.texts("gpus");
+    if (details.gpus.size() != placed.ranks.size())
+      base::refuse(host.where("gpus"), "a GPU for each rank of the host", json.at("gpus"));
+  }
+  world.placement = Placement(std::move(hosts));
+}
+
 ordered_json json_of(const WorldResult& world) {
   ordered_json json{{"fabric", world.fabric}, {"device", world.device}, {"ranks", world.size}};
+  if (!world.placement.hosts().empty()) json["hosts"] = hosts_of(world);
   if (!world.environment.empty()) json["environment"] = world.environment;
   if (!world.unfit_for_timing.empty()) json["unfit_for_timing"] = world.unfit_for_timing;
   if (world.times != protocol::event_times) json["times"] = world.times;
@@ -52,6 +84,7 @@ WorldResult read_world(const ordered_json& json, int place) {
   world.fabric = fields.text("fabric");
   world.device = fields.text("device");
   world.size = fields.integer<int>("ranks", 0);
+  if (fields.has("hosts")) read_hosts(fields, world);
   if (fields.has("environment")) {
     for (const auto& variables : fields.array("environment"))
       world.environment.push_back(base::read_text_map(variables, fields.where("environment")));

@@ -12,7 +12,7 @@ using nlohmann::ordered_json;
 
 namespace {
 
-constexpr std::array<std::string_view, 14> volatile_places{
+constexpr std::array<std::string_view, 15> volatile_places{
     "run/id",
     "run/started",
     "run/argv",
@@ -21,6 +21,7 @@ constexpr std::array<std::string_view, 14> volatile_places{
     "machine",
     "subject/warnings",  // not all ranks are copies of a warm process
     "worlds/*/number",  // simultaneous worlds begin when others end
+    "worlds/*/hosts",  // a scheduler chooses them
     "worlds/*/environment",  // depends on which GPU is free first
     "worlds/*/endings",  // when a rank dies, some of the other ranks are stopped before they leave
     "worlds/*/explanation",  // contains waiting times of ranks

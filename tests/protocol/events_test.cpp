@@ -61,6 +61,22 @@ TEST_CASE("a line has one form") {
         R"({"event":"measured","name":"forward_ns","value":0.1,"unit":"ns"})");
 }
 
+TEST_CASE("a rank says where it is and which times its host's clocks have") {
+  protocol::event::RankStarted started{1, 4, 4242, "node-1", "n0nce", "0.1.0", "abc123", 1};
+  started.host_id = "5eed";
+  started.gpu = "GPU-8a1f";
+  started.interfaces = {"ib0", "eth0"};
+  started.clocks = {.monotonic_ns = 5, .realtime_ns = 7};
+  const std::string line = protocol::to_line(started);
+  CHECK_THAT(line, ContainsSubstring(R"("host_id":"5eed","gpu":"GPU-8a1f","interfaces":["ib0","eth0"],)"
+                                     R"("clocks":{"monotonic_ns":5,"realtime_ns":7}})"));
+  const auto back = std::get<protocol::event::RankStarted>(protocol::parse_line(line));
+  CHECK(protocol::to_line(back) == line);
+  CHECK(back.clocks == started.clocks);
+  const std::string wrong = line.substr(0, line.find("5,\"real")) + "-5,\"realtime_ns\":7}}";
+  CHECK_THROWS_WITH(protocol::parse_line(wrong), ContainsSubstring("\"monotonic_ns\""));
+}
+
 TEST_CASE("a rank that leaves before the end of the plan says why, and only such a one") {
   CHECK(protocol::to_line(protocol::event::RankEnded{1}) == R"({"event":"rank_ended","rank":1})");
   const std::string line = protocol::to_line(protocol::event::RankEnded{1, "rank 0 cannot go on"});

@@ -43,6 +43,8 @@ def is_optional(place):
         "environment",
         "explanation",
         "gpus",
+        "hosts",
+        "interfaces",
         "is_cause",
         "memory_clock_now_khz",
         "native_atomics",

@@ -360,6 +360,8 @@ TEST_CASE("whatever is volatile may change and the stable part does not") {
     world.endings.clear();
     world.environment = {{{"CUDA_VISIBLE_DEVICES", "GPU-77"}}};
     world.number += 5;
+    world.placement = {};
+    world.host_details.clear();
     world.nccl = {"rank 0 called NCCL"};
   }
   for (auto& result : other.cases) {

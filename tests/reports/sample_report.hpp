@@ -106,6 +106,8 @@ inline Report sample_report() {
 
   const std::vector<WorldRecord> worlds{first.record(), second.record()};
   Report report = merge(std::move(head), worlds);
+  report.worlds[0].placement = Placement({{"node-1", "5eed", {0, 1}}});
+  report.worlds[0].host_details = {{.interfaces = {"ib0"}, .gpus = {"GPU-8a1f", "GPU-77"}}};
   report.worlds[1].environment = {{{"CUDA_VISIBLE_DEVICES", "GPU-8a1f"}}, {{"CUDA_VISIBLE_DEVICES", "GPU-8a1f"}}};
   report.worlds[1].times = protocol::cupti_times;
   report.worlds[1].unfit_for_timing = "2 ranks share 1 GPU";

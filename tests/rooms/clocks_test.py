@@ -1,5 +1,6 @@
 """No wall clock decides anything: a user or a daemon may set it at any time. Deadlines and durations use the monotonic
-clock. The files below may read the wall clock: each for a time of day that people read, or for the age of a file."""
+clock. The files below may read the wall clock: each for a time of day that people read, for the age of a
+file, or to compare the clocks of several hosts."""
 
 import pathlib
 import re
@@ -14,6 +15,7 @@ WALL_CLOCK = re.compile(
     r"|timespec_get|\btime\(nullptr\)|\btime\.time\(|datetime\.now\("
 )
 MAY_READ_IT = {
+    "harness/protocol/clock_pair.cpp",  # compares the monotonic clocks of several hosts, for the order of failures
     "harness/rendezvous/rendezvous_directory.cpp",  # the age of a directory that a killed launcher left
     "launcher/files/claimed_directory.cpp",  # the name of a directory, and the age of a link
     "launcher/run/run.cpp",  # when the run started
