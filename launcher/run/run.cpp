@@ -348,8 +348,11 @@ class Run {
   /// worlds.
   void end_leftovers(int number, const std::filesystem::path& plan) {
     const auto warn = [this](const std::string& whose, const std::vector<Leftover>& leftovers) {
-      for (const Leftover& leftover : leftovers)
+      for (const Leftover& leftover : leftovers) {
+        // The helpers of a command may end after it, as the srun of mpirun does. Guards report what ranks have left.
+        if (!launch_.launcher.empty() && leftover.rank.empty() && leftover.is_gone) continue;
         terminal_.print(fmt::format("warning: {} left {}", whose, describe(leftover)));
+      }
     };
     const std::string world = fmt::format("world {}", number);
     if (jobs_ > 1 && !plan.empty()) warn(world, leftovers_.end_of(plan));

@@ -58,8 +58,8 @@ RANKED_TEST_CASE("comm_hooks/default_behavior", clauses("CMH-1"), ranks(1, 2, 3,
 }
 
 RANKED_TEST_CASE("comm_hooks/default_of_each_unit", clauses("CMH-1", "CMH-14", "CMH-16"), ranks(1, 2, 3, 4),
-                 each("strategy", "no_shard", "full_shard", "shard_grad_op"), each("wrapping", false, true),
-                 needs(Feature::timeline, FlatShardFeature::gradient_hooks)) {
+                 more_ranks(8, 16, 32, 64), each("strategy", "no_shard", "full_shard", "shard_grad_op"),
+                 each("wrapping", false, true), needs(Feature::timeline, FlatShardFeature::gradient_hooks)) {
   const Run run = play_accepted(rank, hooked_net(strategy(rank), rank.param<bool>("wrapping")));
   check_all_elements(rank, run);
   check_gradients(rank, run, mean);

@@ -86,7 +86,7 @@ void check_one_warning(Rank& rank, const Twins& twins) {
 
 }  // namespace
 
-RANKED_TEST_CASE("exec_order/longer_order", clauses("EXO-4"), ranks(1, 2, 3, 4),
+RANKED_TEST_CASE("exec_order/longer_order", clauses("EXO-4"), ranks(1, 2, 3, 4), more_ranks(8, 16, 32, 64),
                  each("strategy", "full_shard", "shard_grad_op"),
                  needs(FlatShardFeature::order_validation, Feature::module_groups)) {
   Twins twins(rank, strategy(rank));

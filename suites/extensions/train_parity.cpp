@@ -162,9 +162,9 @@ RANKED_TEST_CASE("extensions/train_parity",
   play_blocks(rank);
 }
 
-RANKED_TEST_CASE("extensions/exact_parity", clauses("EXT-1", "EXT-2", "EXT-7"), ranks(1, 2, 3, 4), more_ranks(5, 7, 8),
-                 each("form", "minimal", "full"), each("reshard", false, true), needs(Feature::all_gather_extensions),
-                 seed(train_parity_test)) {
+RANKED_TEST_CASE("extensions/exact_parity", clauses("EXT-1", "EXT-2", "EXT-7"), ranks(1, 2, 3, 4),
+                 more_ranks(5, 7, 8, 16, 32, 64), each("form", "minimal", "full"), each("reshard", false, true),
+                 needs(Feature::all_gather_extensions), seed(train_parity_test)) {
   const LinearModel model(rank, rank.world().size());
   require_exact_sums(model.scenario, rank.world().size());
   const Run run = play_accepted(rank, model.scenario);

@@ -109,7 +109,8 @@ void measure(Rank& rank, const Run& run) {
 }  // namespace
 
 RANKED_TEST_CASE("overlap/training_overlap", clauses("OVL-1", "OVL-2", "OVL-3", "OVL-4", "OVL-6", "OVL-7"),
-                 ranks(1, 2, 3, 4), needs(Feature::timeline, Feature::serial), seed(training_overlap_test)) {
+                 ranks(1, 2, 3, 4), more_ranks(8, 16, 32, 64), needs(Feature::timeline, Feature::serial),
+                 seed(training_overlap_test)) {
   const Run run = play(rank, seed_stack());
   measure(rank, run);
   check_within_bounds(rank, run);

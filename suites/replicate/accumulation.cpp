@@ -28,7 +28,7 @@ std::size_t buckets_of_backward(const Iteration& iteration, int backward) {
 
 }  // namespace
 
-RANKED_TEST_CASE("replicate/no_sync", clauses("REP-1", "REP-4", "REP-6"), ranks(1, 2, 3, 4),
+RANKED_TEST_CASE("replicate/no_sync", clauses("REP-1", "REP-4", "REP-6"), ranks(1, 2, 3, 4), more_ranks(8, 16, 32, 64),
                  each("gradients", "copies", "views"), needs(Feature::timeline, Feature::gradient_accumulation),
                  needs_if("gradients", "views", ReplicateFeature::gradient_views)) {
   const Run run = play_accepted(rank, accumulating(rank, {sync(false),

@@ -1,0 +1,107 @@
+"""Runs shardproof, and counts expectations that do not hold."""
+import json
+import os
+import re
+import subprocess
+import time
+
+OPEN_MPI = "mpirun.openmpi --allow-run-as-root --oversubscribe -n {ranks}"
+MPICH = "mpirun.mpich -n {ranks}"
+
+
+def status_of(process, field):
+    try:
+        with open(f"/proc/{process}/status", encoding="utf-8") as status:
+            found = re.search(rf"^{field}:\t(\S+)", status.read(), re.M)
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return found and found[1]
+
+
+def parent_of(process):
+    return int(status_of(process, "PPid"))
+
+
+def is_gone(process):
+    return status_of(process, "State") in (None, "Z")
+
+
+def wait_for(found, seconds=60):
+    """The first result that is true. None: there is none in time."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        result = found()
+        if result:
+            return result
+        time.sleep(0.02)
+    return None
+
+
+class Result:
+    """A run that has ended."""
+
+    def __init__(self, folder, code, text):
+        self.folder, self.code, self.text = folder, code, text
+        report = folder / "report.json"
+        cases = json.loads(report.read_text(encoding="utf-8"))["cases"] if report.exists() else []
+        self.cases = {case["id"]: case for case in cases if not case.get("superseded")}
+
+    def verdicts(self):
+        return {name: case["verdict"] for name, case in self.cases.items()}
+
+    def outcomes(self):
+        """The verdict and each rank's outcome of the cases that ran."""
+        return {
+            name: [case["verdict"], *(rank["outcome"] for rank in case["ranks"])]
+            for name, case in self.cases.items()
+            if case["verdict"] != "skipped"
+        }
+
+
+class Check:
+    """Expectations about runs, which are in folders of one temporary folder."""
+
+    def __init__(self, folder, build, environment=None):
+        self.folder = folder
+        self.launcher = build / "bin/shardproof"
+        self.trouble = build / "bin/trouble_program"
+        self.environment = environment or dict(os.environ)
+        self.failures = 0
+
+    def expect(self, what, holds, context=""):
+        print(f"{'ok  ' if holds else 'FAIL'} {what}", flush=True)
+        if not holds:
+            self.failures += 1
+            print(context, flush=True)
+        return holds
+
+    def start(self, name, *arguments, launcher=None):
+        """A run of the suite, unless the arguments name a worker."""
+        folder = self.folder / re.sub(r"\W+", "_", name)
+        under = ["--launcher", launcher] if launcher else []
+        command = [self.launcher, "run", *arguments, *under, "--out", folder, "--overwrite"]
+        return folder, subprocess.Popen(
+            command,
+            env=self.environment,
+            cwd=self.folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def run(self, name, *arguments, launcher=None, meanwhile=None, timeout=240):
+        folder, process = self.start(name, *arguments, launcher=launcher)
+        try:
+            if meanwhile:
+                meanwhile(process, folder)
+            text = process.communicate(timeout=timeout)[0]
+        except subprocess.TimeoutExpired:
+            process.terminate()
+            text = f"after {timeout} s:\n{process.communicate()[0]}"
+        return Result(folder, process.returncode, text)
+
+    def difference(self, one, other):
+        """What `shardproof diff` says of the two runs. Empty: they are equal."""
+        command = [self.launcher, "diff", one.folder, other.folder]
+        found = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        return "" if found.returncode == 0 else found.stdout + found.stderr

@@ -1,0 +1,72 @@
+"""Checks runs under `srun`: verdicts, wrong commands, and what a cancelled job, Ctrl-C and dead processes leave."""
+import os
+import signal
+
+from cluster.check import parent_of, wait_for
+from cluster.kills import CASES, VERDICTS, waiting_ranks
+
+SRUN = "srun -n {ranks}"
+
+
+def same_verdicts(check):
+    cases = ("good", "many", "bad/check", "bad/killed", "bad/segfault", "bad/hangs", "--timeout", "2")
+    options = ("--worker", check.trouble)
+    own = check.run("own", *cases, *options)
+    under = check.run("under srun", *cases, *options, launcher=SRUN)
+    same = (own.code, own.verdicts()) == (under.code, under.verdicts())
+    check.expect("verdicts and exit code as without srun", same, own.text + under.text)
+    difference = check.difference(own, under)
+    check.expect("diff finds no difference", not difference, difference)
+
+
+def one_size_on_four_nodes(check):
+    four = check.run("nodes", "overlap/training_overlap", "--ranks", "4", launcher="srun -N4 -n4")
+    check.expect("four ranks on four nodes", four.code == 0 and set(four.verdicts().values()) == {"passed"}, four.text)
+    stays = ("good/stays[W=2]", "--worker", check.trouble)
+    wrong = check.run("wrong", *stays, "--ranks", "2", launcher="srun -N4 -n4")
+    says = "the command started 4 ranks, the world has 2"
+    check.expect("a wrong number of ranks is refused", wrong.code == 3 and says in wrong.text, wrong.text)
+    batch = check.run("batch", *stays, launcher="sbatch -n {ranks}")
+    says = "before it started ranks 0, 1"
+    check.expect("sbatch is refused", batch.code == 3 and says in batch.text, batch.text)
+    messages = check.run("no MPI", *stays, "--fabric", "mpi", launcher=SRUN)
+    says = "no MPI has started this process"
+    check.expect("--fabric mpi without an MPI is refused", messages.code == 3 and says in messages.text, messages.text)
+
+
+def ends(check, cluster):
+    def waiting(folder):
+        ranks = wait_for(lambda: waiting_ranks(folder))
+        assert ranks, "no rank came to the case that waits"
+        return ranks
+
+    def kill_rank(_, folder):
+        os.kill(waiting(folder)[1], signal.SIGKILL)
+
+    def kill_guard(_, folder):
+        os.kill(parent_of(waiting(folder)[1]), signal.SIGKILL)
+
+    def cancel(_, folder):
+        waiting(folder)
+        cluster.call("scancel", "-u", "root")
+
+    def interrupt(process, folder):
+        waiting(folder)
+        process.send_signal(signal.SIGINT)
+
+    def kill_launcher(process, folder):
+        waiting(folder)
+        process.kill()
+
+    for name, srun, act, code, verdicts in (
+        ("a killed rank", SRUN, kill_rank, 4, VERDICTS),
+        ("a killed guard", SRUN, kill_guard, 4, VERDICTS),
+        ("a killed guard, and srun ends its step", "srun -K1 -n {ranks}", kill_guard, 4, VERDICTS),
+        ("a job that is cancelled", SRUN, cancel, 4, VERDICTS),
+        ("Ctrl-C", SRUN, interrupt, 130, None),
+        ("a killed launcher", SRUN, kill_launcher, -9, None),
+    ):
+        result = check.run(name, *CASES, "--worker", check.trouble, launcher=srun, meanwhile=act)
+        holds = result.code == code and (verdicts is None or result.verdicts() == verdicts)
+        check.expect(name, holds, f"{result.code} {result.verdicts()}\n{result.text}")
+        check.expect("  no job is left", cluster.wait_for_no_job(), cluster.call("squeue").stdout)
