@@ -96,7 +96,14 @@ std::string problem_of(const CaseDeclaration& declaration, bool suite_has_engine
     if (declaration.on_threads && size > protocol::max_threads)
       return fmt::format("case \"{}\" asks for {} ranks on_threads(); one process has {} at most", declaration.name,
                          size, protocol::max_threads);
+    if (declaration.hosts > size)
+      return fmt::format("case \"{}\" asks for {} hosts in a world of {}, and each host has a rank", declaration.name,
+                         declaration.hosts, size);
   }
+  if (declaration.hosts < 1) return fmt::format("case \"{}\" asks for {} hosts", declaration.name, declaration.hosts);
+  if (declaration.hosts > 1 && declaration.on_threads)
+    return fmt::format("case \"{}\" asks for {} hosts and on_threads(); one process is on one host", declaration.name,
+                       declaration.hosts);
   for (const int size : declaration.more_ranks) {
     if (std::ranges::find(declaration.ranks, size) != declaration.ranks.end())
       return fmt::format("case \"{}\" has {} in both ranks() and more_ranks()", declaration.name, size);
@@ -227,6 +234,7 @@ protocol::CaseInfo info_of(const CaseDeclaration& declaration, const Setting& in
   info.timeout_ms = declaration.timeout.count();
   info.on_request = in.on_request;
   info.on_threads = declaration.on_threads;
+  info.hosts = declaration.hosts;
   info.drawn_by = declaration.drawn_by;
   info.file = declaration.file;
   info.line = declaration.line;

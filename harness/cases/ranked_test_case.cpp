@@ -80,6 +80,7 @@ void apply(CaseDeclaration& declaration, options::DrawnBy option) {
 void apply(CaseDeclaration& declaration, options::Seed option) { declaration.seeds.push_back(std::move(option.test)); }
 void apply(CaseDeclaration& declaration, options::Timeout option) { declaration.timeout = option.time; }
 void apply(CaseDeclaration& declaration, options::OnThreads) { declaration.on_threads = true; }
+void apply(CaseDeclaration& declaration, options::Hosts option) { declaration.hosts = option.least; }
 
 std::string spell(bool value) { return value ? "true" : "false"; }
 std::string spell(int value) { return std::to_string(value); }

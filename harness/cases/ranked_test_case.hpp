@@ -56,6 +56,7 @@ struct CaseDeclaration {
   std::chrono::milliseconds timeout{0};  ///< 0: the run's time for every case
   std::vector<int> more_ranks;  ///< world sizes only for runs that ask for them
   bool on_threads = false;
+  int hosts = 1;  ///< the least number of hosts that its ranks must be on
 };
 
 /// The kind of engine of a suite. Its cases play on this kind, unless they name other kinds.
@@ -119,6 +120,9 @@ struct Timeout {
   std::chrono::milliseconds time;
 };
 struct OnThreads {};
+struct Hosts {
+  int least;
+};
 }  // namespace options
 
 template <class... Sizes> options::Ranks ranks(Sizes... sizes) { return {{static_cast<int>(sizes)...}}; }
@@ -160,6 +164,10 @@ inline options::Timeout timeout(std::chrono::milliseconds time) { return {time};
 /// case is skipped.
 inline options::OnThreads on_threads() { return {}; }
 
+/// The ranks of the case must be on so many hosts, or on more. Where they are on fewer, the case is skipped. The body
+/// asks `rank.placement()` which rank is on which host.
+inline options::Hosts hosts(int least) { return {least}; }
+
 /// A runtime starts threads in the case and keeps them after it, as MPI or CUDA does. Other threads must end with the
 /// case. It is a tag of the case.
 inline options::Tags keeps_threads() { return tags(std::string(protocol::keeps_threads_tag)); }
@@ -178,6 +186,7 @@ void apply(CaseDeclaration& declaration, options::DrawnBy option);
 void apply(CaseDeclaration& declaration, options::Seed option);
 void apply(CaseDeclaration& declaration, options::Timeout option);
 void apply(CaseDeclaration& declaration, options::OnThreads option);
+void apply(CaseDeclaration& declaration, options::Hosts option);
 
 std::string spell(bool value);
 std::string spell(int value);

@@ -88,6 +88,7 @@ void to_json(ordered_json& json, const CaseInfo& info) {
   if (info.timeout_ms > 0) json["timeout_ms"] = info.timeout_ms;
   if (info.on_request) json["on_request"] = true;
   if (info.on_threads) json["on_threads"] = true;
+  if (info.hosts > 1) json["hosts"] = info.hosts;
   if (!info.drawn_by.empty()) json["drawn_by"] = info.drawn_by;
 }
 
@@ -110,6 +111,7 @@ void from_json(const ordered_json& json, CaseInfo& info) {
   }
   info.on_request = fields.has("on_request") && fields.boolean("on_request");
   info.on_threads = fields.has("on_threads") && fields.boolean("on_threads");
+  if (fields.has("hosts")) info.hosts = fields.integer<int>("hosts", 1);
   if (fields.has("drawn_by")) {
     info.drawn_by = fields.text("drawn_by");
     if (!info.params.contains(info.drawn_by))

@@ -261,7 +261,7 @@ class Lockstep {
       world_.stream().write(ended);
     };
     if (!skip.empty()) {
-      ended.unclaimed = !world_.lacks_threads(bound.info);
+      ended.unclaimed = world_.unsuitable_for(bound.info).empty();
       write_end({.outcome = Outcome::skipped, .reason = skip});
       world_.body_ended();
       return;

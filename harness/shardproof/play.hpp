@@ -7,6 +7,7 @@
 #include "harness/player/play.hpp"
 #include "harness/runner/play/play_main.hpp"
 #include "harness/scenario/builder.hpp"
+#include "harness/scenario/plan/host_mesh.hpp"
 #include "harness/subject/subject.hpp"
 
 using shardproof::make_platform;

@@ -184,8 +184,17 @@ void World::meet(std::chrono::milliseconds for_others_to_come) {
 }
 
 std::string World::missing(const protocol::CaseInfo& info) const {
-  if (lacks_threads(info)) return "its ranks must be threads of one process, and here they are processes";
-  return service_->missing(info);
+  const std::string unsuitable = unsuitable_for(info);
+  return unsuitable.empty() ? service_->missing(info) : unsuitable;
+}
+
+std::string World::unsuitable_for(const protocol::CaseInfo& info) const {
+  if (info.on_threads && plan_.fabric != protocol::thread_fabric)
+    return "its ranks must be threads of one process, and here they are processes";
+  // Without names of hosts: a report must not depend on them.
+  if (const std::size_t hosts = placement_.hosts().size(); std::cmp_less(hosts, info.hosts))
+    return fmt::format("its ranks must be on {} hosts, and here they are on {}", info.hosts, hosts);
+  return {};
 }
 
 std::vector<control::Ballot> World::agree(const control::Ballot& mine) {

@@ -92,12 +92,10 @@ class World {
   /// Which rank is on which host.
   const Placement& placement() const { return placement_; }
   CaseService& service() { return *service_; }
-  /// Names everything that this world or its service lacks for the case. Empty: nothing.
+  /// Why the case cannot run here: what this world or its service lacks. Empty: it can.
   std::string missing(const protocol::CaseInfo& info) const;
-  /// The case asks for ranks that are threads, but this world's ranks are processes.
-  bool lacks_threads(const protocol::CaseInfo& info) const {
-    return info.on_threads && plan_.fabric != protocol::thread_fabric;
-  }
+  /// Why the case cannot run in this world: it asks for threads or for hosts. Empty: it can.
+  std::string unsuitable_for(const protocol::CaseInfo& info) const;
 
   /// All ranks must call it equally often. Throws Released if the world is doomed. A rank that does not come in time
   /// dooms the world.

@@ -183,6 +183,7 @@ std::string table_text(const std::vector<CaseInfo>& cases, bool json) {
     for (const std::string& tag : info.tags) line += fmt::format(" [{}]", printable_line(tag));
     if (info.on_request) line += " on request";
     if (info.on_threads) line += " on threads";
+    if (info.hosts > 1) line += fmt::format(" on {} hosts", info.hosts);
     text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
   }
   return text + case_count_text(cases) + "\n";

@@ -86,6 +86,21 @@ TEST_CASE("A case may ask for ranks that are threads") {
   CHECK(bound.problems[0] == "f.cpp:7: case \"s/c\" asks for 129 ranks on_threads(); one process has 128 at most");
 }
 
+TEST_CASE("A case may ask for ranks on several hosts") {
+  auto declaration = declared("s/c");
+  CHECK(cases::bind_cases(std::vector{declaration}, {}).cases.at(0).info.hosts == 1);
+  detail::apply(declaration, hosts(2));
+  CHECK(cases::bind_cases(std::vector{declaration}, {}).cases.at(0).info.hosts == 2);
+  const auto problem = [&] { return cases::bind_cases(std::vector{declaration}, {}).problems.at(0); };
+  declaration.ranks = {4, 1};
+  CHECK(problem() == "f.cpp:7: case \"s/c\" asks for 2 hosts in a world of 1, and each host has a rank");
+  declaration.ranks = {4};
+  declaration.on_threads = true;
+  CHECK(problem() == "f.cpp:7: case \"s/c\" asks for 2 hosts and on_threads(); one process is on one host");
+  declaration.hosts = 0;
+  CHECK(problem() == "f.cpp:7: case \"s/c\" asks for 0 hosts");
+}
+
 TEST_CASE("A case plays on its suite's engine kind; another kind is in its id") {
   auto declaration = declared("s/c");
   const std::vector<SuiteEngine> engines{{"s", "first", "e.cpp", 3}};

@@ -48,6 +48,23 @@ json case_of(const std::filesystem::path& run_directory, const std::string& id) 
 
 }  // namespace
 
+TEST_CASE("a case for two hosts is skipped on one, and counts as a skip") {
+  TemporaryDirectory directory;
+  const Said said = run_trouble(directory / "run", {"placed", "good/stays", "--max-skips", "0"});
+  INFO(said.out << said.err);
+  CHECK(said.end == code(6));
+  CHECK_THAT(said.out, ContainsSubstring(
+                           "SKIP 1 case: its ranks must be on 2 hosts, and here they are on 1\n  placed/on_two_hosts"));
+  const json skipped = case_of(directory / "run", "placed/on_two_hosts[W=2]");
+  CHECK(skipped.at("verdict") == "skipped");
+  CHECK_FALSE(skipped.contains("unclaimed"));
+  const json world = report_of(directory / "run").at("worlds").at(0);
+  REQUIRE(world.at("hosts").size() == 1);
+  CHECK(world.at("hosts").at(0).at("ranks") == json{0, 1});
+  CHECK(call({"list", "placed", "--worker", trouble_program()}).out ==
+        "placed/on_two_hosts[W=2]   on 2 hosts\n1 case\n");
+}
+
 TEST_CASE("a skip names who asked for it") {
   TemporaryDirectory directory;
   const Said said = run_trouble(directory / "run", {"skip/asked_by_one"});

@@ -154,10 +154,12 @@ TEST_CASE("a listing says by which parameter a case draws what it plays, and eac
 TEST_CASE("a listing says which cases are for threads, and why there can be none, where there is something to say") {
   protocol::Listing all = listing();
   all.cases[0].on_threads = true;
+  all.cases[0].hosts = 2;
   all.cases[0].on_request = true;
   all.why_no_threads = "they cannot";
   const ordered_json json = all;
   CHECK(json["cases"][0]["on_threads"] == true);
+  CHECK(json["cases"][0]["hosts"] == 2);
   CHECK(json["cases"][0]["on_request"] == true);
   CHECK(json.get<protocol::Listing>().cases == all.cases);
   CHECK(json.get<protocol::Listing>().why_no_threads == "they cannot");

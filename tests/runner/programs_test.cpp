@@ -59,6 +59,7 @@ TEST_CASE("A program lists its cases for a launcher") {
   CHECK_THAT(measured->file, ContainsSubstring("ranked_program.cpp"));
   CHECK(find("ends/needs[W=2]")->needs == std::vector<std::string>{"timeline"});
   CHECK(find("threads/asked[W=2]")->on_threads);
+  CHECK(find("placed/on_two_hosts[W=4]")->hosts == 2);
   CHECK_FALSE(measured->on_threads);
   CHECK(listing.why_no_threads.empty());
   REQUIRE(listing.seeds.size() == 1);

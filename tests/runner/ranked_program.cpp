@@ -196,6 +196,16 @@ RANKED_TEST_CASE("says/splits", ranks(4)) {
   CHECK(half->all_reduce(iota(1, 1)) == iota(2, 1));
 }
 
+RANKED_TEST_CASE("placed/on_two_hosts", ranks(4), hosts(2)) {
+  const auto& hosts = rank.placement().hosts();
+  REQUIRE(rank.hosts() == 2);
+  CHECK(hosts[0].ranks == std::vector{0, 1});
+  CHECK(hosts[1].ranks == std::vector{2, 3});
+  CHECK(rank.placement().host_of(rank.index()).name == (rank.index() < 2 ? "n1" : "n2"));
+  CHECK(rank.local_rank() == rank.index() % 2);
+  CHECK(rank.placement().grid().ranks_per_host == 2);
+}
+
 RANKED_TEST_CASE("threads/asked", ranks(2), on_threads()) {
   rank.world().barrier();
   CHECK(rank.world().size() == 2);

@@ -331,6 +331,23 @@ TEST_CASE("Groups split from the world work in a case") {
   for (const auto& rank : world.ranks) CHECK(rank.only_case().outcome == protocol::Outcome::passed);
 }
 
+TEST_CASE("A case for two hosts runs on two, and its ranks know where they are") {
+  const auto world = run_world(program, 4, {"placed/on_two_hosts[W=4]", "says/splits[W=4]"},
+                               {.shell = R"(SLURMD_NODENAME=n$((SHARDPROOF_RANK / 2 + 1)) "$0"; exit $?)"});
+  check_left_in_order(world);
+  for (const auto& rank : world.ranks) CHECK(rank.cases.at(0).outcome == protocol::Outcome::passed);
+}
+
+TEST_CASE("A case for two hosts is skipped on one, on all ranks for the same reason") {
+  const auto world = run_case("placed/on_two_hosts[W=4]", 4);
+  check_left_in_order(world);
+  for (const auto& rank : world.ranks) {
+    CHECK(rank.only_case().outcome == protocol::Outcome::skipped);
+    CHECK(rank.only_case().reason == "its ranks must be on 2 hosts, and here they are on 1");
+    CHECK_FALSE(rank.only_case().unclaimed);
+  }
+}
+
 TEST_CASE("A wrapper program may start a rank for the launcher") {
   const auto world = run_world(program, 2, {"ends/passed[W=2]"}, {.shell = R"("$0"; exit $?)"});
   check_left_in_order(world);

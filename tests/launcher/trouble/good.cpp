@@ -17,6 +17,8 @@ RANKED_TEST_CASE("good/stays", ranks(2), clauses("TRB-1")) {
   CHECK(rank.index() < 2);
 }
 
+RANKED_TEST_CASE("placed/on_two_hosts", ranks(2), hosts(2)) { CHECK(rank.hosts() == 2); }
+
 RANKED_TEST_CASE("many/rounds", ranks(2), each("n", 0, 1, 2, 3, 4, 5, 6, 7, 8, 9)) {
   rank.world().barrier();
   CHECK(rank.param<int>("n") < 10);
