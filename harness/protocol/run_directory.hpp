@@ -57,6 +57,11 @@ struct WorldDirectory {
   std::filesystem::path launcher_log() const { return logs() / "launcher.log"; }
   /// A document for the guards of ranks (launcher/run/guard.hpp).
   std::filesystem::path guard_order() const { return root / "guard.json"; }
+  /// The secret that the guards of ranks and their launcher share. Only this user can read it. It is removed at the end
+  /// of the world.
+  std::filesystem::path key() const { return root / "key"; }
+  /// The file store of a world whose ranks are on several hosts.
+  std::filesystem::path store() const { return root / "store"; }
   /// The end of a rank that has a guard. The guard writes it.
   std::filesystem::path rank_end(int rank) const { return ranks() / ("rank-" + std::to_string(rank) + ".end.json"); }
   /// How the processes of the world ended. The launcher writes it, because a rank cannot report its own end.

@@ -59,6 +59,7 @@ void to_json(nlohmann::ordered_json& json, const WorldPlan& plan) {
   if (!plan.environment.empty()) json["environment"] = plan.environment;
   if (!plan.unfit_for_timing.empty()) json["unfit_for_timing"] = plan.unfit_for_timing;
   if (!plan.skipped.empty()) json["skipped"] = plan.skipped;
+  if (!plan.store.empty()) json["store"] = plan.store.string();
   if (!plan.backend.empty()) json["backend"] = plan.backend.string();
   if (!plan.mpi_modules.empty()) json["mpi_modules"] = plan.mpi_modules.string();
   if (plan.times != event_times) json["times"] = plan.times;
@@ -110,6 +111,7 @@ void from_json(const nlohmann::ordered_json& json, WorldPlan& plan) {
   }
   if (fields.has("unfit_for_timing")) plan.unfit_for_timing = fields.text("unfit_for_timing");
   if (fields.has("skipped")) plan.skipped = fields.text("skipped");
+  if (fields.has("store")) plan.store = fields.text("store");
   if (fields.has("backend")) plan.backend = fields.text("backend");
   if (fields.has("mpi_modules")) plan.mpi_modules = fields.text("mpi_modules");
   if (fields.has("times")) plan.times = fields.text("times");

@@ -65,8 +65,11 @@ inline constexpr int max_threads = 128;
 struct WorldPlan {
   int size = 1;
   std::string nonce;                  ///< Unique to this world. Part of the path and of the stored values.
-  /// Private directory of this world, on a memory file system where one exists.
+  /// Private directory of this world on the rank's host, on a memory file system where one exists.
   std::filesystem::path rendezvous;
+  /// Where ranks of several hosts find each other: a directory that all of them see. Empty: all ranks are on one host,
+  /// and find each other in `rendezvous`.
+  std::filesystem::path store;
   /// `worlds/K` of the run: rank streams, logs, evidence, traces.
   std::filesystem::path directory;
   std::string fabric = shm_fabric;
@@ -106,6 +109,8 @@ struct WorldPlan {
   /// Documents, one for each of `cases`, that the cases play in place of drawn scenarios. None: the cases draw.
   std::vector<std::filesystem::path> given;
 
+  /// The directory of the file store in which the ranks find each other.
+  std::filesystem::path meeting_store() const { return store.empty() ? rendezvous / "store" : store; }
   /// The time limit of the case at this place.
   std::chrono::milliseconds time_for(std::uint64_t position) const;
 };

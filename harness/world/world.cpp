@@ -126,7 +126,7 @@ World::World(protocol::WorldPlan plan, int rank, Membership membership, const Co
       host_(protocol::host_identity([](const char* name) { return std::getenv(name); })),
       connection_((begin_stream(*stream_, plan_, rank, membership_, host_), connect(plan_))),
       control_(*connection_.control),
-      store_(plan_.rendezvous / "store", plan_.nonce, rank),
+      store_(plan_.meeting_store(), plan_.nonce, rank),
       self_(*this),
       service_(std::move(membership_.service)) {
   if (control_.world_size() != plan_.size) {

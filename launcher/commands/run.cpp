@@ -200,6 +200,9 @@ class RunCommand final : public Subcommand {
                   "Let this command start the ranks of each world on this host, for example 'mpirun -n {ranks}', 'srun "
                   "-n {ranks}' or 'torchrun --no-python --nproc-per-node {ranks}'. {ranks} becomes the size of the "
                   "world. Without it, --ranks selects the one size that the command starts (docs/clusters.md).");
+    options.value(course_group, "--host-silence", texts_.host_silence, "TIME",
+                  "With --launcher: a host of ranks that sends nothing for so long is lost. The default is 0.8 s. Give "
+                  "more time, for example 10s, where hosts are overloaded or their network pauses.");
     declare_demands(options, options_.demands, demand_texts_);
     options.value(demand_group, "--skip-code", texts_.skip_code, "N",
                   "End with N when every case was skipped. A test runner such as CTest (SKIP_RETURN_CODE) then shows a "
@@ -257,6 +260,10 @@ class RunCommand final : public Subcommand {
     if (!texts_.rank_wrapper && !texts_.wrap_ranks.empty())
       throw CommandError(usage, "--wrap-ranks without --rank-wrapper: there is no command to start these ranks");
     if (texts_.launcher) convert_launcher(*texts_.launcher);
+    if (texts_.host_silence) {
+      if (!texts_.launcher) throw CommandError(usage, "--host-silence without --launcher: all ranks are on this host");
+      options_.plan.host_silence = span_of_time("--host-silence", *texts_.host_silence);
+    }
     if (options_.retry.retries > 0 && options_.plan.repeat > 1)
       throw CommandError(
           usage, "--retries with --repeat: a repetition that fails is not a failed attempt; use one of the two");
@@ -464,7 +471,8 @@ class RunCommand final : public Subcommand {
   struct Texts {
     std::string message_format = "text";
     std::string order = "listed", shard = "1/1", repeat = "1", jobs = "1", retries = "0", max_hangs = "5";
-    std::optional<std::string> seed, debug, nccl_faults, generated, rank_wrapper, launcher, skip_code, slowest;
+    std::optional<std::string> seed, debug, nccl_faults, generated, rank_wrapper, launcher, host_silence, skip_code,
+        slowest;
     bool nccl_tap = false;
     std::vector<std::string> output, wrap_ranks;
   };

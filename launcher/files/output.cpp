@@ -66,6 +66,25 @@ base::FileDescriptor own_folder(const std::filesystem::path& file, int folders) 
   }
 }
 
+/// A reader sees the old text or the new text. `mode`: which users may use the file.
+void replace_own_file(const std::filesystem::path& file, const std::function<void(std::ostream&)>& write, int folders,
+                      mode_t mode) {
+  const base::FileDescriptor folder = own_folder(file, folders);
+  const std::string name = file.filename(), fresh = name + unfinished_suffix;
+  ::unlinkat(folder.get(), fresh.c_str(), 0);
+  const base::FileDescriptor made(
+      ::openat(folder.get(), fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
+  if (!made) throw unusable_output(file, "open", last_error());
+  errno = 0;
+  std::ofstream out(fmt::format("/proc/self/fd/{}", made.get()), std::ios::binary);
+  write(out);
+  out.close();
+  if (!out.fail() && ::renameat(folder.get(), fresh.c_str(), folder.get(), name.c_str()) == 0) return;
+  const std::error_code why = last_error();
+  ::unlinkat(folder.get(), fresh.c_str(), 0);
+  throw unusable_output(file, "write", why);
+}
+
 }  // namespace
 
 CommandError unusable_output(const std::filesystem::path& path, const std::string& why) {
@@ -114,20 +133,13 @@ void write_own_file(const std::filesystem::path& file, std::string_view text, in
 }
 
 void write_own_file(const std::filesystem::path& file, const std::function<void(std::ostream&)>& write, int folders) {
-  const base::FileDescriptor folder = own_folder(file, folders);
-  const std::string name = file.filename(), fresh = name + unfinished_suffix;
-  ::unlinkat(folder.get(), fresh.c_str(), 0);
-  const base::FileDescriptor made(
-      ::openat(folder.get(), fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
-  if (!made) throw unusable_output(file, "open", last_error());
-  errno = 0;
-  std::ofstream out(fmt::format("/proc/self/fd/{}", made.get()), std::ios::binary);
-  write(out);
-  out.close();
-  if (!out.fail() && ::renameat(folder.get(), fresh.c_str(), folder.get(), name.c_str()) == 0) return;
-  const std::error_code why = last_error();
-  ::unlinkat(folder.get(), fresh.c_str(), 0);
-  throw unusable_output(file, "write", why);
+  replace_own_file(file, write, folders, 0666);
+}
+
+void write_secret(const std::filesystem::path& file, std::string_view text, int folders) {
+  replace_own_file(
+      file, [&](std::ostream& out) { out.write(text.data(), static_cast<std::streamsize>(text.size())); }, folders,
+      0600);
 }
 
 base::FileDescriptor append_to_own_file(const std::filesystem::path& file, int folders) {

@@ -32,6 +32,9 @@ void write_file(const std::filesystem::path& file, const std::function<void(std:
 void write_own_file(const std::filesystem::path& file, std::string_view text, int folders);
 void write_own_file(const std::filesystem::path& file, const std::function<void(std::ostream&)>& write, int folders);
 
+/// The same for a text that only this user may read.
+void write_secret(const std::filesystem::path& file, std::string_view text, int folders);
+
 /// Opens a file of a run directory to add text at its end. Makes it if necessary. Not valid if something else than a
 /// regular file is there, or a link is in the place of one of these folders.
 base::FileDescriptor append_to_own_file(const std::filesystem::path& file, int folders);

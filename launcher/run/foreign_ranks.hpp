@@ -4,16 +4,25 @@
 //
 // The command has to start exactly one guard for each rank, in time. Only then the guards start their ranks. Otherwise
 // all ranks are unstarted, for a reason that the user can repair.
+//
+// If all guards are on this host, their ranks use the launcher's control page. Otherwise the world is *spread*: one
+// guard of each host makes a page there, and connects it to the hub in this object. The launcher's own page is connected,
+// too, and shows all ranks.
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "harness/control/control_page.hpp"
+#include "harness/control/link/hub.hpp"
+#include "harness/control/link/page_link.hpp"
 #include "harness/control/page_watch.hpp"
+#include "harness/protocol/host_identity.hpp"
+#include "harness/protocol/rank_end.hpp"
 #include "harness/protocol/run_directory.hpp"
 #include "harness/protocol/world_plan.hpp"
 #include "launcher/process/poller.hpp"
@@ -50,6 +59,13 @@ class ForeignRanks final : public Ranks {
   void signal_all(int number) noexcept override;
   std::vector<Abandoned> abandon() override;
 
+  std::optional<std::vector<protocol::FlightRecord>> flight_records() override;
+  bool guards_collect_evidence() const override { return is_spread(); }
+  void collect_evidence() override;
+  std::optional<control::Deadline> evidence_deadline() const override;
+  bool guard_saw_end(int rank) const override { return is_spread() && at(rank).has_reported_end; }
+  std::optional<std::filesystem::path> store() const override;
+
  private:
   enum class State : std::uint8_t {
     awaited,  ///< No guard of the rank has come.
@@ -60,10 +76,23 @@ class ForeignRanks final : public Ranks {
     State state = State::awaited;
     std::uint64_t link = 0;  ///< its key in `links_`
     pid_t process = 0;
+    protocol::HostIdentity identity;  ///< of its host
+    std::size_t host = 0;  ///< in `hosts_`, if the world is spread
+    std::optional<protocol::RankEnd> reported_end;  ///< by the guard itself, if the world is spread
+    bool has_reported_end = false;  ///< also after the end was taken
+    bool owes_evidence = false;  ///< The guard takes the rank's stacks.
+    control::Deadline guard_lost_at = control::Deadline::max();
   };
   struct Link {
     GuardLink link;
     int rank = -1;  ///< -1: the guard has not named its rank
+  };
+  /// A host of a spread world.
+  struct Host {
+    std::string name;
+    std::vector<int> ranks;  ///< The guard of the first one is the lead guard.
+    std::filesystem::path rendezvous;  ///< Empty: the lead guard has not made it.
+    std::optional<control::link::HostLost> lost;
   };
 
   Rank& at(int rank) { return ranks_[static_cast<std::size_t>(rank)]; }
@@ -72,7 +101,21 @@ class ForeignRanks final : public Ranks {
   void read_reports(std::uint64_t key);
   void handle(const GuardReport& report, std::uint64_t key);
   void refuse_second(int rank, std::uint64_t key);
+  bool is_spread() const { return !hosts_.empty(); }
+  void all_have_joined();
+  bool are_on_this_host() const;
+  void spread();
+  std::string refusal_of_fabric() const;
   void start_ranks();
+  void advance_hub();
+  void take_lost_hosts();
+  void lose_host(Host& host, const control::link::HostLost& lost);
+  bool has_guards(const Host& host, int except = -1) const;
+  bool is_lost_with_host(int rank) const;
+  void take_progress_from_stream(int rank);
+  std::optional<Ended> find_lost(int rank, control::Deadline now);
+  Ended ended(const protocol::RankEnd& end) const;
+  void ask_to_leave(const Host& host);
   void take_end_of_command();
   void check_deadlines();
   void close_links();
@@ -91,11 +134,17 @@ class ForeignRanks final : public Ranks {
   Poller& poller_;
   std::string command_line_;
   std::optional<control::PageWatch> watch_;
-  std::optional<GuardListener> listener_;
+  const protocol::HostIdentity here_;
+  std::string key_;
+  std::optional<control::link::Hub> hub_;
+  std::optional<control::link::PageLink> page_link_;  ///< of this host's page, if the world is spread
+  std::vector<Host> hosts_;  ///< Empty: the world is not spread, or not all guards have come.
+  std::size_t seen_lost_hosts_ = 0;
+  control::Deadline evidence_by_ = control::Deadline::max();
   std::optional<Process> command_;
   std::optional<Exit> command_end_;
   std::vector<Rank> ranks_;
-  std::map<std::uint64_t, Link> links_;
+  std::map<std::uint64_t, Link> links_;  ///< to guards
   std::uint64_t next_link_;
   int alive_ = 0;
   bool has_started_ = false;  ///< All guards have joined, and have been asked to start their ranks.

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <exception>
 #include <nlohmann/json.hpp>
@@ -22,7 +23,9 @@
 #include "harness/base/json_parse.hpp"
 #include "harness/base/json_text.hpp"
 #include "harness/control/control_page.hpp"
+#include "harness/protocol/ending.hpp"
 #include "harness/protocol/environment.hpp"
+#include "harness/protocol/host_identity.hpp"
 #include "harness/protocol/rank_end.hpp"
 #include "harness/protocol/run_directory.hpp"
 #include "harness/protocol/world_plan.hpp"
@@ -35,7 +38,10 @@
 #include "launcher/process/poller.hpp"
 #include "launcher/process/process.hpp"
 #include "launcher/process/signal_watch.hpp"
+#include "launcher/run/crash_evidence.hpp"
+#include "launcher/run/evidence.hpp"
 #include "launcher/run/guard_link.hpp"
+#include "launcher/run/host_lead.hpp"
 #include "launcher/run/supervisor.hpp"
 
 namespace shardproof::launcher {
@@ -44,12 +50,14 @@ using control::Deadline;
 using protocol::RankEnd;
 
 void to_json(nlohmann::ordered_json& json, const GuardOrder& order) {
-  json = nlohmann::ordered_json{{"worker", order.worker.string()}, {"environment", order.environment}};
+  json = nlohmann::ordered_json{
+      {"worker", order.worker.string()}, {"addresses", order.addresses}, {"environment", order.environment}};
 }
 
 void from_json(const nlohmann::ordered_json& json, GuardOrder& order) {
   const base::Fields fields(json, "order for guards");
   order.worker = fields.text("worker");
+  order.addresses = fields.text("addresses");
   order.environment = fields.text_map("environment");
 }
 
@@ -57,7 +65,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-enum Key : std::uint64_t { of_rank, of_launcher, of_signals, of_parent };
+enum Key : std::uint64_t { of_rank, of_launcher, of_signals, of_parent, of_hub, of_crash, of_evidence };
+
+/// The time to reach the launcher.
+constexpr std::chrono::seconds connecting_limit{10};
 
 /// The rank of this process by its environment, or the reason why it has none here.
 struct Role {
@@ -70,8 +81,7 @@ const char* foreign_variable(const char* name) {
   return name == std::string_view(protocol::environment::rank) ? nullptr : std::getenv(name);
 }
 
-Role find_role(int world_size) {
-  const std::string host = protocol::host_name();
+Role find_role(int world_size, const std::string& host) {
   try {
     const auto identity = protocol::identity(foreign_variable);
     if (!identity)
@@ -113,8 +123,9 @@ class Guard {
       : directory_(directory),
         plan_(plan),
         order_(order),
-        page_(control::ControlPage::open(plan.rendezvous / "control", plan.nonce)),
-        link_(GuardLink::connect(plan.rendezvous)),
+        host_(protocol::host_identity([](const char* name) { return std::getenv(name); })),
+        key_(base::read_input(directory.key())),
+        link_(GuardLink::connect(order.addresses, key_, connecting_limit)),
         parent_(open_parent()) {
     poller_.add(link_.descriptor(), of_launcher);
     poller_.add(signals_.descriptor(), of_signals);
@@ -122,35 +133,55 @@ class Guard {
   }
 
   int run() {
-    const Role role = find_role(plan_.size);
+    const Role role = find_role(plan_.size, host_.name);
     rank_ = role.rank;
     if (!role.refusal.empty()) return refuse(role.refusal);
-    report({.what = GuardReport::What::joined, .rank = rank_, .process = ::getpid(), .text = {}});
+    report({.what = What::joined, .rank = rank_, .process = ::getpid(), .host = host_});
     while (!may_start_ && !is_leaving_) handle_events();
-    if (!may_start_) return all_passed;
+    if (!may_start_) return refusal_.empty() ? all_passed : usage;
     try {
+      page_.emplace(control::ControlPage::open(rendezvous_ / "control", plan_.nonce));
       process_.emplace(start());
     } catch (const std::exception& error) {
-      return refuse(fmt::format("rank {} could not be started on {}: {}", rank_, protocol::host_name(), error.what()));
+      return refuse(fmt::format("rank {} could not be started on {}: {}", rank_, host_.name, error.what()));
     }
     poller_.add(process_->descriptor(), of_rank);
-    report({.what = GuardReport::What::started, .rank = rank_, .process = process_->pid(), .text = {}});
-    while (process_ || !is_leaving_) handle_events();
+    report({.what = What::started, .rank = rank_, .process = process_->pid()});
+    read_requests();  // some may have come with the order to start
+    while (process_ || (crash_ && !crash_->done()) || !is_leaving_) handle_events();
     for (const Leftover& leftover : leftovers_.end())
-      report({.what = GuardReport::What::leftover, .rank = rank_, .process = 0, .text = describe(leftover)});
+      report({.what = What::leftover, .rank = rank_, .text = describe(leftover)});
     return all_passed;
   }
 
  private:
+  using What = GuardReport::What;
+
   void report(const GuardReport& report) { link_.send(report); }
 
   /// Waits for the launcher, so that the command does not end the other guards before the launcher knows why.
   int refuse(const std::string& why) {
     print_error(why);
-    report({.what = GuardReport::What::refused, .rank = rank_, .process = 0, .text = why});
+    report({.what = What::refused, .rank = rank_, .text = why});
     while (!is_leaving_) handle_events();
     return usage;
   }
+
+  void lead(const std::vector<int>& ranks) {
+    try {
+      lead_.emplace(plan_, directory_, HostLead::Contact{.addresses = order_.addresses, .key = key_}, host_.name,
+                    ranks);
+      poller_.add(lead_->link().descriptor(), of_hub);
+      report({.what = What::ready, .rank = rank_, .text = lead_->rendezvous().string()});
+    } catch (const std::exception& error) {
+      refusal_ = fmt::format("the ranks of {} cannot meet there: {}", host_.name, error.what());
+      print_error(refusal_);
+      report({.what = What::refused, .rank = rank_, .text = refusal_});
+    }
+  }
+
+  /// The rank is not on the launcher's host, or others are not: this guard collects the rank's evidence.
+  bool is_spread() const { return rendezvous_ != plan_.rendezvous; }
 
   Process start() {
     const base::FileDescriptor out = open_log(directory_.standard_output(rank_)),
@@ -159,7 +190,8 @@ class Guard {
     if (!plan_.environment.empty()) {
       for (const auto& [name, value] : plan_.environment.at(static_cast<std::size_t>(rank_))) own[name] = value;
     }
-    own[protocol::environment::plan] = directory_.plan().string();
+    own[protocol::environment::plan] = (is_spread() ? host_plan(rendezvous_) : directory_.plan()).string();
+    if (is_spread()) own[protocol::environment::tracer] = std::to_string(::getpid());
     own[protocol::environment::parent] = std::to_string(::getpid());
     own[protocol::environment::rank] = std::to_string(rank_);
     Command command{.program = order_.worker,
@@ -177,8 +209,19 @@ class Guard {
     return Process::spawn(command);
   }
 
+  std::optional<Deadline> deadline() {
+    std::optional<Deadline> first = kill_at_;
+    const auto add = [&](std::optional<Deadline> at) {
+      if (at) first = first ? std::min(*first, *at) : at;
+    };
+    if (lead_) add(lead_->link().deadline());
+    if (evidence_) add(evidence_->deadline());
+    if (crash_ && !crash_->done()) add(crash_->deadline());
+    return first;
+  }
+
   void handle_events() {
-    const std::vector<std::uint64_t> ready = poller_.wait(kill_at_);
+    const std::vector<std::uint64_t> ready = poller_.wait(deadline());
     const auto is_ready = [&](Key key) { return std::ranges::find(ready, key) != ready.end(); };
     if (is_ready(of_launcher)) read_requests();
     if (is_ready(of_signals)) pass_on_signals();
@@ -192,26 +235,61 @@ class Guard {
       kill_at_.reset();
       signal_rank(SIGKILL);
     }
+    if (evidence_) continue_evidence(ready);
+    if (crash_) crash_->advance(ready, Clock::now());
     if (process_) take_end();
+    if (lead_) lead_->link().handle_events();
   }
 
   void read_requests() {
     try {
       while (const auto message = link_.receive()) {
-        const auto request = message->get<GuardRequest>();
-        if (request.what == GuardRequest::What::start) {
-          may_start_ = true;
-          break;  // The rank has to exist before the next request.
-        }
-        ask(RankEnd::AskedBy::launcher, request.signal);
+        handle(message->get<GuardRequest>());
+        if (may_start_ && !page_) return;  // The rank has to exist before the next request.
       }
     } catch (const std::exception&) {
       // A launcher sends nothing else.
     }
-    if (!link_.is_closed() || is_leaving_) return;
+    if (link_.is_closed()) leave();
+  }
+
+  void handle(const GuardRequest& request) {
+    using Wanted = GuardRequest::What;
+    switch (request.what) {
+      case Wanted::lead: return lead(request.ranks);
+      case Wanted::start:
+        may_start_ = true;
+        rendezvous_ = request.rendezvous;
+        return;
+      case Wanted::signal: return ask(RankEnd::AskedBy::launcher, request.signal);
+      case Wanted::release:
+        if (page_) page_->impose_doom({.culprit = -1, .reason = control::AbortReason::died, .text = request.text});
+        return;
+      case Wanted::collect: return collect_evidence();
+      case Wanted::leave: return leave();
+    }
+  }
+
+  /// The world is over, or the launcher has ended.
+  void leave() {
+    if (is_leaving_) return;
     poller_.remove(link_.descriptor());
     is_leaving_ = true;
     kill_rank(RankEnd::AskedBy::launcher);
+  }
+
+  void collect_evidence() {
+    if (process_)
+      evidence_.emplace(directory_, std::vector{EvidenceCollector::Suspect{.rank = rank_, .process = process_->pid()}},
+                        find_stack_tool(std::getenv("PATH")), poller_, of_evidence);
+    else report({.what = What::collected, .rank = rank_});
+  }
+
+  void continue_evidence(const std::vector<std::uint64_t>& ready) {
+    evidence_->advance(ready, Clock::now());
+    if (!evidence_->done()) return;
+    evidence_.reset();
+    report({.what = What::collected, .rank = rank_});
   }
 
   /// The command ends its processes, or a user or a batch system ends them.
@@ -241,6 +319,7 @@ class Guard {
   void take_end() {
     const auto exit = process_->collect();
     if (!exit) return;
+    evidence_.reset();
     poller_.remove(process_->descriptor());
     process_.reset();
     kill_at_.reset();
@@ -258,7 +337,16 @@ class Guard {
     } catch (const std::exception& error) {
       print_error(error.what());  // The launcher has the end from the page.
     }
-    page_.end_rank(end);
+    page_->end_rank(end);
+    if (!is_spread()) return;
+    report({.what = What::ended, .rank = rank_, .end = end});
+    const std::array ending{
+        protocol::Ending{.rank = rank_,
+                         .how = end.signalled ? protocol::Ending::How::signalled : protocol::Ending::How::exited,
+                         .code = end.code}};
+    protocol::WorldPlan here = plan_;
+    here.rendezvous = rendezvous_;
+    crash_.emplace(here, directory_, ending, poller_, of_crash);
   }
 
   const protocol::WorldDirectory& directory_;
@@ -267,12 +355,19 @@ class Guard {
   OomKills oom_kills_;
   SignalWatch signals_;
   Leftovers leftovers_;
-  control::ControlPage page_;
+  const protocol::HostIdentity host_;
+  const std::string key_;
   GuardLink link_;
   base::FileDescriptor parent_;  ///< the process that started the guard; empty: it has ended, or is out of sight
   Poller poller_;
+  std::optional<HostLead> lead_;  ///< empty: this is not the lead guard of its host
+  std::filesystem::path rendezvous_;  ///< of the ranks of this host
+  std::optional<control::ControlPage> page_;  ///< empty: the rank was not started
   int rank_ = -1;
+  std::string refusal_;  ///< why this lead guard cannot lead
   std::optional<Process> process_;  ///< empty: the rank has ended
+  std::optional<EvidenceCollector> evidence_;  ///< while stacks of the rank are taken
+  std::optional<CrashEvidence> crash_;  ///< after the rank's end, where ranks are on several hosts
   RankEnd::AskedBy asked_by_ = RankEnd::AskedBy::none;
   int asked_signal_ = 0;
   std::optional<Deadline> kill_at_;
@@ -292,10 +387,9 @@ int guard_rank(const std::filesystem::path& world) {
   } catch (const std::exception& error) {
     throw CommandError(
         infrastructure,
-        fmt::format(
-            "cannot reach the launcher of this world from {}: {}; `run --launcher` starts all ranks of a world on "
-            "the launcher's host",
-            protocol::host_name(), error.what()));
+        fmt::format("cannot reach the launcher of this world from {}: {}; is the run still going on, and may this host "
+                    "connect to the launcher's host by TCP?",
+                    protocol::host_name(), error.what()));
   }
   return guard->run();
 }

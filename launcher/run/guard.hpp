@@ -2,6 +2,9 @@
 // (`shardproof guard --join DIRECTORY`). It starts the rank and reports its exact end, because the launcher is not the
 // rank's parent.
 //
+// Where ranks are not all on the launcher's host, the launcher makes one guard of each host the *lead guard*. It makes
+// the directory and the control page of its host, and connects the page to the hub.
+//
 // A guard waits on descriptors only, for:
 //   - its rank. The guard puts the rank's end on the control page, and into `ranks/rank-N.end.json`.
 //   - the launcher, which may ask for a signal to the rank. At the end of the connection, the guard ends its rank and
@@ -22,6 +25,7 @@ namespace shardproof::launcher {
 /// The launcher writes it for the guards of a world (WorldDirectory::guard_order).
 struct GuardOrder {
   std::filesystem::path worker;  ///< the program of the ranks
+  std::string addresses;  ///< of the world's hub (control/link/addresses.hpp)
   /// Variables of the ranks that the launcher sets, and that are not in its own environment.
   std::map<std::string, std::string> environment;
 };
@@ -30,8 +34,8 @@ void to_json(nlohmann::ordered_json& json, const GuardOrder& order);
 void from_json(const nlohmann::ordered_json& json, GuardOrder& order);
 
 /// Runs the guard of the rank that this process's environment names, in the world of this directory. Returns the exit
-/// code of this process, which is 0 however the rank ends. Throws CommandError if the launcher of this world is not on
-/// this host.
+/// code of this process, which is 0 however the rank ends. Throws CommandError if it cannot reach the launcher of this
+/// world.
 int guard_rank(const std::filesystem::path& world);
 
 }  // namespace shardproof::launcher

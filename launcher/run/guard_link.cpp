@@ -1,66 +1,40 @@
 #include "launcher/run/guard_link.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/socket.h>
-#include <sys/un.h>
+#include <poll.h>
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
+#include <exception>
 #include <nlohmann/json.hpp>
-#include <system_error>
+#include <stdexcept>
 #include <utility>
+#include <variant>
 
 #include "harness/base/enum_names.hpp"
 #include "harness/base/json_fields.hpp"
 #include "harness/base/json_parse.hpp"
 #include "harness/base/json_text.hpp"
+#include "harness/control/link/hub_search.hpp"
+#include "harness/control/link/ready_set.hpp"
 
 namespace shardproof::launcher {
+
+using control::link::Note;
 
 namespace {
 
 /// Longer texts are cut.
 constexpr std::size_t longest_text = 4096;
-/// A text grows when it becomes JSON.
-constexpr std::size_t longest_message = 8 * longest_text;
-
-constexpr char socket_name[] = "guards";
-/// A mpirun of a large world connects its guards at once.
-constexpr int backlog = 1024;
-
-std::system_error failure(const char* what, const std::filesystem::path& directory) {
-  return {errno, std::generic_category(), fmt::format("{} {}", what, (directory / socket_name).string())};
-}
-
-base::FileDescriptor make_socket(const std::filesystem::path& directory) {
-  base::FileDescriptor socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!socket) throw failure("socket", directory);
-  return socket;
-}
-
-/// Calls `use` with the socket's address. The path of a socket may have 107 bytes only. The path of an open directory
-/// in /proc is short.
-template <class Use>
-void with_address(const std::filesystem::path& directory, const char* what, const Use& use) {
-  const base::FileDescriptor open(::open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  if (!open) throw failure("open", directory);
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  const std::string path = fmt::format("/proc/self/fd/{}/{}", open.get(), socket_name);
-  std::ranges::copy(path, address.sun_path);
-  if (use(reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) throw failure(what, directory);
-}
 
 }  // namespace
 
 std::string_view to_string(GuardReport::What what) {
-  return base::name_of<GuardReport::What::leftover>(what, {"joined", "refused", "started", "leftover"});
+  return base::name_of<GuardReport::What::leftover>(
+      what, {"joined", "refused", "ready", "started", "ended", "collected", "leftover"});
 }
 
 std::string_view to_string(GuardRequest::What what) {
-  return base::name_of<GuardRequest::What::signal>(what, {"start", "signal"});
+  return base::name_of<GuardRequest::What::leave>(what, {"lead", "start", "signal", "release", "collect", "leave"});
 }
 
 void to_json(nlohmann::ordered_json& json, const GuardReport& report) {
@@ -68,6 +42,9 @@ void to_json(nlohmann::ordered_json& json, const GuardReport& report) {
                                 {"rank", report.rank},
                                 {"process", report.process},
                                 {"text", report.text.substr(0, longest_text)}};
+  if (report.what == GuardReport::What::joined)
+    json["host"] = {{"name", report.host.name}, {"boot", report.host.boot}, {"memory", report.host.memory}};
+  if (report.end) json["end"] = *report.end;
 }
 
 void from_json(const nlohmann::ordered_json& json, GuardReport& report) {
@@ -76,59 +53,69 @@ void from_json(const nlohmann::ordered_json& json, GuardReport& report) {
   report.rank = fields.integer<int>("rank", -1);
   report.process = fields.integer<std::int64_t>("process", 0);
   report.text = fields.text("text");
+  if (fields.has("host")) {
+    const base::Fields host(fields.object("host"), "report of a guard: \"host\"");
+    report.host = {.name = host.text("name"), .boot = host.text("boot"), .memory = host.text("memory")};
+  }
+  if (fields.has("end")) report.end = fields.object("end").get<protocol::RankEnd>();
 }
 
 void to_json(nlohmann::ordered_json& json, const GuardRequest& request) {
-  json = nlohmann::ordered_json{{"what", to_string(request.what)}, {"signal", request.signal}};
+  json = nlohmann::ordered_json{{"what", to_string(request.what)},
+                                {"signal", request.signal},
+                                {"ranks", request.ranks},
+                                {"rendezvous", request.rendezvous.string()},
+                                {"text", request.text.substr(0, longest_text)}};
 }
 
 void from_json(const nlohmann::ordered_json& json, GuardRequest& request) {
   const base::Fields fields(json, "request to a guard");
-  request.what = base::read_enum(fields, "what", GuardRequest::What::signal);
+  request.what = base::read_enum(fields, "what", GuardRequest::What::leave);
   request.signal = fields.integer<int>("signal", 0);
+  request.ranks = fields.array("ranks").get<std::vector<int>>();
+  request.rendezvous = fields.text("rendezvous");
+  request.text = fields.text("text");
 }
 
-GuardLink GuardLink::connect(const std::filesystem::path& directory) {
-  base::FileDescriptor socket = make_socket(directory);
-  // A connection waits for a place in the launcher's queue. It does not wait for the launcher.
-  ::fcntl(socket.get(), F_SETFL, 0);
-  with_address(directory, "connect",
-               [&](const sockaddr* address, socklen_t size) { return ::connect(socket.get(), address, size); });
-  ::fcntl(socket.get(), F_SETFL, O_NONBLOCK);
-  return GuardLink(std::move(socket));
+GuardLink GuardLink::connect(std::string_view addresses, const std::string& key, std::chrono::nanoseconds limit) {
+  using Clock = std::chrono::steady_clock;
+  control::link::ReadySet ready;
+  control::link::HubSearch search(addresses, key, Clock::now() + limit, ready, 0);
+  while (true) {
+    const control::Deadline now = Clock::now();
+    if (auto found = search.advance(now)) return GuardLink(std::move(*found));
+    if (search.has_failed(now)) throw std::runtime_error(search.answers());
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(search.deadline() - now);
+    pollfd descriptor{.fd = ready.descriptor(), .events = POLLIN, .revents = 0};
+    ::poll(&descriptor, 1, static_cast<int>(std::max<std::int64_t>(0, left.count())));
+  }
+}
+
+GuardLink::GuardLink(control::link::Hub::Guest guest) : connection_(std::move(guest.connection)) {
+  take(guest.received);
+}
+
+void GuardLink::take(const std::vector<control::link::Message>& messages) {
+  for (const control::link::Message& message : messages) {
+    if (const auto* const note = std::get_if<Note>(&message)) received_.push_back(note->text);
+  }
 }
 
 void GuardLink::send(const nlohmann::ordered_json& message) noexcept {
   try {
-    const std::string text = base::dump_line(message);
-    [[maybe_unused]] const ssize_t sent =
-        ::send(socket_.get(), text.data(), std::min(text.size(), longest_message), MSG_NOSIGNAL | MSG_DONTWAIT);
+    connection_.send(Note{base::dump_line(message)});
+    connection_.flush();
   } catch (const std::exception&) {
     // Without memory, the message is lost.
   }
 }
 
-void GuardLink::end_sending() noexcept { ::shutdown(socket_.get(), SHUT_WR); }
-
 std::optional<nlohmann::ordered_json> GuardLink::receive() {
-  if (is_closed_) return std::nullopt;
-  std::array<char, longest_message> text;
-  const ssize_t size = ::recv(socket_.get(), text.data(), text.size(), 0);
-  if (size > 0) return base::parse_json(std::string_view(text.data(), static_cast<std::size_t>(size)));
-  is_closed_ = size == 0 || (errno != EAGAIN && errno != EINTR);
-  return std::nullopt;
-}
-
-GuardListener::GuardListener(const std::filesystem::path& directory) : socket_(make_socket(directory)) {
-  with_address(directory, "bind",
-               [&](const sockaddr* address, socklen_t size) { return ::bind(socket_.get(), address, size); });
-  if (::listen(socket_.get(), backlog) != 0) throw failure("listen", directory);
-}
-
-std::optional<GuardLink> GuardListener::accept() {
-  base::FileDescriptor connection(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-  if (!connection) return std::nullopt;
-  return GuardLink(std::move(connection));
+  if (received_.empty()) take(connection_.exchange());
+  if (received_.empty()) return std::nullopt;
+  const std::string text = std::move(received_.front());
+  received_.pop_front();
+  return base::parse_json(text);
 }
 
 }  // namespace shardproof::launcher

@@ -1,33 +1,45 @@
-// The connection between the launcher of a world and the guard of one rank (guard.hpp), a Unix socket on one host. The
-// launcher listens in the private directory in which the ranks meet, so only processes of the same user reach it. Each
-// side learns from the end of the connection that the other side has ended. The end of a rank is not a message: it is
-// on the control page.
+// The connection between the launcher of a world and the guard of one rank (guard.hpp). It is a TCP connection to the
+// world's hub (control/link/hub.hpp), on which both sides have proved that they know the world's key. Each side learns
+// from the end of the connection that the other side has ended.
+//
+// The end of a rank is on the control page. Where ranks are on several hosts, the guard also reports it: the launcher
+// needs the report if the rank's host loses its own connection to the hub.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <deque>
 #include <filesystem>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
+#include <vector>
 
-#include "harness/base/file_descriptor.hpp"
+#include "harness/control/link/connection.hpp"
+#include "harness/control/link/hub.hpp"
+#include "harness/protocol/host_identity.hpp"
+#include "harness/protocol/rank_end.hpp"
 
 namespace shardproof::launcher {
 
 /// A guard sends it to the launcher.
 struct GuardReport {
   enum class What : std::uint8_t {
-    joined,    ///< It is the guard of `rank`.
-    refused,   ///< It starts no rank. `text` says why.
-    started,   ///< The rank is `process`.
-    leftover,  ///< It has killed a process that the rank had left. `text` describes it.
+    joined,     ///< It is the guard of `rank`, on `host`.
+    refused,    ///< It starts no rank. `text` says why.
+    ready,      ///< The ranks of its host meet in the directory `text`.
+    started,    ///< The rank is `process`.
+    ended,      ///< The rank has ended: `end`.
+    collected,  ///< The rank's stacks are in the world's directory, or the reason why there are none.
+    leftover,   ///< It has killed a process that the rank had left. `text` describes it.
   };
   What what = What::joined;
   int rank = -1;
   std::int64_t process = 0;
   std::string text;
+  protocol::HostIdentity host;
+  std::optional<protocol::RankEnd> end;
   friend bool operator==(const GuardReport&, const GuardReport&) = default;
 };
 
@@ -39,11 +51,18 @@ void from_json(const nlohmann::ordered_json& json, GuardReport& report);
 /// The launcher sends it to a guard. The end of the connection asks the guard to end its rank and itself.
 struct GuardRequest {
   enum class What : std::uint8_t {
-    start,   ///< All guards of the world have joined: start the rank.
-    signal,  ///< Send this signal to the rank.
+    lead,     ///< Make what the ranks of your host need, which are `ranks`, and connect it to the hub.
+    start,    ///< All guards of the world have joined: start the rank, which meets others in `rendezvous`.
+    signal,   ///< Send this signal to the rank.
+    release,  ///< The host has lost the hub: let its ranks leave, because of `text`.
+    collect,  ///< Take the stacks of the rank.
+    leave,    ///< The world is over: end the rank and yourself.
   };
   What what = What::start;
   int signal = 0;
+  std::vector<int> ranks;
+  std::filesystem::path rendezvous;
+  std::string text;
   friend bool operator==(const GuardRequest&, const GuardRequest&) = default;
 };
 
@@ -54,39 +73,28 @@ void from_json(const nlohmann::ordered_json& json, GuardRequest& request);
 /// One side of a connection. Its functions do not block.
 class GuardLink {
  public:
-  /// Throws std::system_error if no launcher listens in `directory`.
-  static GuardLink connect(const std::filesystem::path& directory);
-  explicit GuardLink(base::FileDescriptor socket) : socket_(std::move(socket)) {}
+  /// The guard's side. Waits for the launcher's hub at one of these addresses. Throws std::runtime_error with the
+  /// answer of each address, or std::invalid_argument for addresses that are not valid.
+  static GuardLink connect(std::string_view addresses, const std::string& key, std::chrono::nanoseconds limit);
+  /// The launcher's side.
+  explicit GuardLink(control::link::Hub::Guest guest);
 
   /// Readable when a message, or the end of the connection, has come.
-  int descriptor() const { return socket_.get(); }
+  int descriptor() const { return connection_.descriptor(); }
 
   /// A message is lost if the other side has ended.
   void send(const nlohmann::ordered_json& message) noexcept;
-  /// This side sends no further message. The other side can still send.
-  void end_sending() noexcept;
   /// The next message, if one has come. Throws std::invalid_argument or nlohmann's exceptions for another message.
   std::optional<nlohmann::ordered_json> receive();
-  /// The other side has ended, or sends no further message. Known after `receive` returned no message.
-  bool is_closed() const { return is_closed_; }
+  /// The other side has ended. Known after `receive` returned no message.
+  bool is_closed() const { return received_.empty() && connection_.over().has_value(); }
 
  private:
-  base::FileDescriptor socket_;
-  bool is_closed_ = false;
-};
+  explicit GuardLink(control::link::Connection connection) : connection_(std::move(connection)) {}
+  void take(const std::vector<control::link::Message>& messages);
 
-/// Where guards connect. The launcher has it.
-class GuardListener {
- public:
-  /// Throws std::system_error.
-  explicit GuardListener(const std::filesystem::path& directory);
-  /// Readable when a guard has connected.
-  int descriptor() const { return socket_.get(); }
-  /// The next connection, if there is one.
-  std::optional<GuardLink> accept();
-
- private:
-  base::FileDescriptor socket_;
+  control::link::Connection connection_;
+  std::deque<std::string> received_;
 };
 
 }  // namespace shardproof::launcher

@@ -30,6 +30,9 @@ Shard parse_shard(std::string_view text);
 
 enum class Order : std::uint8_t { listed, random };
 
+/// The guard of a host answers four times in that time, and does little else.
+inline constexpr std::chrono::milliseconds default_host_silence{800};
+
 struct PlanOptions {
   std::vector<std::string> filters;
   std::filesystem::path named_worker;  ///< as the user named it, for hints; empty: the user did not
@@ -64,6 +67,7 @@ struct PlanOptions {
   int cores = 0;
   int jobs = 1;  ///< worlds that may run at the same time
   std::string launcher;  ///< a command that starts the ranks of a world; empty: the launcher starts them
+  std::chrono::milliseconds host_silence = default_host_silence;  ///< a host of such ranks is lost after it
   bool trace = false;
   std::optional<NcclTap> tap;  ///< ranks call NCCL through it; empty: they call NCCL directly
 };
@@ -77,6 +81,7 @@ struct Plan {
   std::optional<NcclTap> tap;  ///< as in the options
   int jobs = 1;  ///< as in the options
   std::string launcher;  ///< as in the options
+  std::chrono::milliseconds host_silence = default_host_silence;  ///< as in the options
   bool partial = false;  ///< the worker has cases that are not selected
 };
 

@@ -5,11 +5,13 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "harness/control/doorbell.hpp"  // Deadline
+#include "harness/protocol/flight_record.hpp"
 #include "launcher/process/process.hpp"
 
 namespace shardproof::launcher {
@@ -63,6 +65,22 @@ class Ranks {
   };
   /// Found by the last `collect`. No longer counts them as alive.
   virtual Unstarted take_unstarted() { return {}; }
+
+  // -- Ranks on other hosts -------------------------------------------------------------------------------------------
+
+  /// The flight records of all ranks now, where the page of this host does not have them. Waits at most a tenth of a
+  /// second for other hosts.
+  virtual std::optional<std::vector<protocol::FlightRecord>> flight_records() { return std::nullopt; }
+  /// Whether guards take the stacks of their ranks, and save those of crashes. Then this host cannot.
+  virtual bool guards_collect_evidence() const { return false; }
+  /// Asks guards for the stacks of their ranks.
+  virtual void collect_evidence() {}
+  /// When to wait no longer for these stacks. Nullopt: all are there.
+  virtual std::optional<control::Deadline> evidence_deadline() const { return std::nullopt; }
+  /// Whether the rank's guard has seen its end, and so saves the stack of its crash.
+  virtual bool guard_saw_end(int /*rank*/) const { return false; }
+  /// Where the ranks find each other, if not in the rendezvous directory of this host.
+  virtual std::optional<std::filesystem::path> store() const { return std::nullopt; }
 
   /// Sends a signal to each rank and to all processes that it has started.
   virtual void signal_all(int number) noexcept = 0;

@@ -87,6 +87,7 @@ class Run {
                 .debug = monitor.debug,
                 .wrapper = monitor.wrapper,
                 .launcher = plan.launcher,
+                .host_silence = plan.host_silence,
                 .output_of = monitor.output_of,
                 .names_world = plan.jobs > 1,
                 .print = [&terminal](const std::string& text) { terminal.print(text); },

@@ -66,7 +66,7 @@ struct MeetingPlace {
 MeetingPlace make_meeting_place(RendezvousDirectory directory, protocol::WorldPlan& plan) {
   plan.rendezvous = directory.path();
   control::ControlPage page = control::ControlPage::create(plan.rendezvous / "control", plan.size, plan.nonce);
-  rendezvous::FileStore(plan.rendezvous / "store", plan.nonce, -1);  // makes its directories
+  rendezvous::FileStore(plan.meeting_store(), plan.nonce, -1);  // makes its directories
   return {.directory = std::move(directory), .page = std::move(page)};
 }
 
@@ -183,13 +183,18 @@ class SupervisedWorld final : public RunningWorld {
   void continue_evidence(const std::vector<std::uint64_t>& ready) {
     const Deadline now = Clock::now();
     if (evidence_) evidence_->advance(ready, now);
-    const bool is_complete = !evidence_ || evidence_->done();
-    carry_out(supervisor_.evidence_progressed(is_complete ? std::nullopt : std::optional(evidence_->deadline()), now));
+    std::optional<Deadline> until = ranks_->evidence_deadline();
+    if (evidence_ && !evidence_->done()) until = evidence_->deadline();
+    carry_out(supervisor_.evidence_progressed(until, now));
   }
 
   /// Begins when all ranks have ended.
   CrashEvidence& crash_evidence() {
-    if (!crashes_) crashes_.emplace(plan_, directory_, supervisor_.endings(), poller_, crash_key);
+    if (!crashes_) {
+      std::vector<protocol::Ending> endings = supervisor_.endings();
+      std::erase_if(endings, [this](const protocol::Ending& ending) { return ranks_->guard_saw_end(ending.rank); });
+      crashes_.emplace(plan_, directory_, endings, poller_, crash_key);
+    }
     return *crashes_;
   }
 
@@ -259,12 +264,16 @@ class SupervisedWorld final : public RunningWorld {
   }
 
   void carry_out(action::KeepLaterProgress) {
-    for (const protocol::FlightRecord& record : page_.flight_records()) flight_->begun_later.push_back(record.begun);
+    for (const protocol::FlightRecord& record : flight_records()) flight_->begun_later.push_back(record.begun);
   }
 
   void carry_out(action::DropFlightRecords) { flight_.reset(); }
 
   void carry_out(const action::CollectEvidence& collect) {
+    if (ranks_->guards_collect_evidence()) {
+      ranks_->collect_evidence();
+      return continue_evidence({});
+    }
     std::vector<EvidenceCollector::Suspect> suspects;
     const auto add = [&](int rank) {
       const bool is_known =
@@ -292,7 +301,8 @@ class SupervisedWorld final : public RunningWorld {
     page_.doom(doom.abort);
     try {
       // Ranks that have not met yet wait on the store, not on the page.
-      rendezvous::FileStore(plan_.rendezvous / "store", plan_.nonce, doom.abort.culprit).poison(doom.abort.text);
+      rendezvous::FileStore(ranks_->store().value_or(plan_.meeting_store()), plan_.nonce, doom.abort.culprit)
+          .poison(doom.abort.text);
     } catch (const std::exception&) {
       // They are killed with the rest.
     }
@@ -314,7 +324,12 @@ class SupervisedWorld final : public RunningWorld {
 
   protocol::FlightSnapshot take_flight() const {
     const auto now = std::chrono::nanoseconds(Clock::now().time_since_epoch());
-    return {.taken_ns = now.count(), .ranks = page_.flight_records(), .begun_later = {}};
+    return {.taken_ns = now.count(), .ranks = flight_records(), .begun_later = {}};
+  }
+
+  std::vector<protocol::FlightRecord> flight_records() const {
+    auto of_all_hosts = ranks_->flight_records();
+    return of_all_hosts ? *std::move(of_all_hosts) : page_.flight_records();
   }
 
   void print(const std::string& text) const {

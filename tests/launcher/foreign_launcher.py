@@ -32,6 +32,7 @@ def options():
     parser.add_argument("--start", type=int, help="start only so many of the N processes")
     parser.add_argument("--break-last", action="store_true", help="the last process fails at once")
     parser.add_argument("--twice", action="store_true", help="start the last process as rank 0")
+    parser.add_argument("--per-host", type=int, help="so many ranks are on each node n0, n1, ... of Slurm")
     parser.add_argument("--set", action="append", default=[], help="a further variable, NAME=VALUE")
     parser.add_argument("--kill-others", action="store_true", help="when a process ends with an error")
     parser.add_argument("--ignore-terminate", action="store_true")
@@ -49,6 +50,8 @@ def start(given, rank):
         environment.update({name: str(value) for name, value in variables(kind, 0, 1).items()})
     environment.update({name: str(value) for name, value in variables(given.kind, shown, given.n).items()})
     environment.update(entry.split("=", 1) for entry in given.set)
+    if given.per_host:
+        environment["SLURMD_NODENAME"] = f"n{rank // given.per_host}"
     is_broken = given.break_last and rank == given.n - 1
     return subprocess.Popen(["false"] if is_broken else given.command, env=environment)
 

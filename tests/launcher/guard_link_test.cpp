@@ -2,53 +2,115 @@
 
 #include <signal.h>
 
+#include <atomic>
 #include <catch2/catch_test_macros.hpp>
-#include <filesystem>
+#include <catch2/matchers/catch_matchers.hpp>
+#include <catch2/matchers/catch_matchers_exception.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <chrono>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
-#include <system_error>
+#include <thread>
+#include <vector>
 
 #include "launcher/run/foreign_ranks.hpp"
-#include "tests/launcher/temporary.hpp"
 
+using namespace shardproof;
 using namespace shardproof::launcher;
-using shardproof::launcher::testing::TemporaryDirectory;
+using namespace std::chrono_literals;
+using control::link::Hub;
+
+namespace {
+
+/// A hub, and the guards that have come to it.
+struct Launcher {
+  Hub hub{{.core = {.world_size = 4}, .secret = "key"}};
+  std::vector<GuardLink> links;
+
+  void await_guards(std::size_t count) {
+    while (links.size() < count) {
+      hub.handle_events();
+      for (Hub::Guest& guest : hub.take_guests()) links.emplace_back(std::move(guest));
+    }
+  }
+};
+
+template <class Message>
+Message next(GuardLink& link) {
+  while (true) {
+    if (const auto message = link.receive()) return message->get<Message>();
+    REQUIRE_FALSE(link.is_closed());
+  }
+}
+
+bool ends(GuardLink& link) {
+  while (!link.is_closed()) {
+    if (link.receive()) return false;
+  }
+  return true;
+}
+
+}  // namespace
 
 TEST_CASE("guards and their launcher exchange messages, and see each other's end") {
-  TemporaryDirectory directory;
-  CHECK_THROWS_AS(GuardLink::connect(directory.path()), std::system_error);
-  // The path of a socket has 107 bytes at most.
-  const std::filesystem::path place = directory / std::string(200, 'x');
-  std::filesystem::create_directory(place);
-  GuardListener listener(place);
-  CHECK_FALSE(listener.accept().has_value());
-
-  GuardLink guard = GuardLink::connect(place);
-  auto launcher = listener.accept();
-  REQUIRE(launcher.has_value());
-  CHECK_FALSE(launcher->receive().has_value());
-  CHECK_FALSE(launcher->is_closed());
-
-  const GuardReport refusal{.what = GuardReport::What::refused, .rank = 3, .process = 17, .text = "no"};
-  guard.send(refusal);
-  guard.send(GuardReport{.what = GuardReport::What::leftover, .rank = 3, .process = 0, .text = std::string(9000, 'a')});
-  CHECK(launcher->receive()->get<GuardReport>() == refusal);
-  CHECK(launcher->receive()->get<GuardReport>().text == std::string(4096, 'a'));
-
-  const GuardRequest request{.what = GuardRequest::What::signal, .signal = SIGTERM};
-  launcher->send(request);
-  launcher->end_sending();
-  CHECK(guard.receive()->get<GuardRequest>() == request);
-  CHECK_FALSE(guard.receive().has_value());
-  CHECK(guard.is_closed());
-  CHECK_FALSE(launcher->is_closed());
-  guard.send(GuardReport{.what = GuardReport::What::started, .rank = 3, .process = 9, .text = {}});
-  CHECK(launcher->receive()->get<GuardReport>().process == 9);
+  Launcher launcher;
+  const GuardReport joined{.what = GuardReport::What::joined,
+                           .rank = 3,
+                           .process = 17,
+                           .host = {.name = "n1", .boot = "b", .memory = "0:25"}};
+  const GuardReport ended{.what = GuardReport::What::ended,
+                          .rank = 3,
+                          .end = protocol::RankEnd{.rank = 3, .signalled = true, .code = SIGSEGV, .last_words = "oh"}};
+  const GuardRequest lead{.what = GuardRequest::What::lead, .ranks = {2, 3}};
+  const GuardRequest start{.what = GuardRequest::What::start, .rendezvous = "/dev/shm/x"};
+  const GuardRequest leave{.what = GuardRequest::What::leave};
+  std::optional<GuardRequest> first, second, third;
   {
-    const GuardLink ends = std::move(guard);
+    std::jthread guard([&] {
+      GuardLink link = GuardLink::connect(launcher.hub.addresses(), "key", 20s);
+      link.send(joined);
+      link.send(ended);
+      link.send(GuardReport{.what = GuardReport::What::leftover, .rank = 3, .text = std::string(9000, 'a')});
+      const auto take = [&](std::optional<GuardRequest>& into) {
+        while (!into && !link.is_closed()) {
+          if (const auto message = link.receive()) into = message->get<GuardRequest>();
+        }
+      };
+      take(first);
+      take(second);
+      take(third);
+    });
+    launcher.await_guards(1);
+    GuardLink& link = launcher.links.front();
+    CHECK(next<GuardReport>(link) == joined);
+    CHECK(next<GuardReport>(link) == ended);
+    CHECK(next<GuardReport>(link).text == std::string(4096, 'a'));
+    for (const GuardRequest& request : {lead, start, leave}) link.send(request);
+    CHECK(ends(link));
   }
-  CHECK_FALSE(launcher->receive().has_value());
-  CHECK(launcher->is_closed());
+  CHECK(first == lead);
+  CHECK(second == start);
+  CHECK(third == leave);
+}
+
+TEST_CASE("a guard without the key reaches no launcher") {
+  Launcher launcher;
+  std::string why;
+  {
+    std::atomic<bool> is_over = false;
+    std::jthread guard([&] {
+      try {
+        GuardLink::connect(launcher.hub.addresses(), "another key", 500ms);
+      } catch (const std::runtime_error& error) {
+        why = error.what();
+      }
+      is_over = true;
+    });
+    while (!is_over) launcher.hub.handle_events();
+  }
+  CHECK(launcher.hub.take_guests().empty());
+  CHECK_THAT(why, Catch::Matchers::ContainsSubstring("closed"));
 }
 
 TEST_CASE("the number of ranks replaces its word in the command, wherever that is") {

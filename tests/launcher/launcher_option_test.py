@@ -239,6 +239,9 @@ class LauncherOption(unittest.TestCase):
                 self.assert_refused(run, rf"--launcher with {' '.join(options[:1])}", code=2)
         self.assert_refused(self.run_under("mpirun", "good"), r"--launcher 'mpirun': write \{ranks\} where", code=2)
         self.assert_refused(self.run_under(" ", "good"), r"--launcher: the command is empty", code=2)
+        self.assert_refused(
+            self.run_under(None, "good", "--host-silence", "2s"), r"--host-silence without --launcher", code=2
+        )
 
     def test_the_guard_is_no_command_for_users(self):
         def call(*arguments, **variables):

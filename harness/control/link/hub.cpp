@@ -8,6 +8,7 @@
 #include <cstring>
 #include <system_error>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "harness/control/link/addresses.hpp"
@@ -121,7 +122,14 @@ void Hub::serve(LinkId id, Deadline now) {
   const auto found = peers_.find(id);
   if (found == peers_.end()) return;
   Peer& peer = found->second;
-  for (const Message& message : peer.connection.exchange()) {
+  std::vector<Message> messages = peer.connection.exchange();
+  if (!peer.has_joined && !messages.empty() && std::holds_alternative<Note>(messages.front())) {
+    ready_.remove(peer.connection.descriptor());
+    guests_.push_back({.connection = std::move(peer.connection), .received = std::move(messages)});
+    peers_.erase(found);
+    return;
+  }
+  for (const Message& message : messages) {
     if (peer.is_leaving) break;
     if (peer.has_joined) {
       take(core_.received(id, message, now), now);

@@ -1,5 +1,5 @@
 // Hub is the one process of a world that all control pages are connected to: a listening socket, its connections, and
-// the HubCore that decides. A wrong, silent or slow peer costs only its own connection. The launcher has the hub, or
+// the HubCore that decides. Guards of ranks connect to it, too: it gives their connections to its owner. A wrong, silent or slow peer costs only its own connection. The launcher has the hub, or
 // the guard of rank 0 where no launcher of ours runs.
 #pragma once
 
@@ -8,6 +8,8 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "harness/base/file_descriptor.hpp"
 #include "harness/control/link/connection.hpp"
@@ -36,6 +38,14 @@ class Hub {
   std::optional<Deadline> deadline() const;
   void handle_events();
 
+  /// A connection of a guard, which began with a Note. The hub has forgotten it.
+  struct Guest {
+    Connection connection;
+    std::vector<Message> received;
+  };
+  /// The guests that have come since the last call.
+  std::vector<Guest> take_guests() { return std::exchange(guests_, {}); }
+
   const HubCore& core() const { return core_; }
   /// After the end of all ranks, the owner keeps the hub until no page is connected, so that each one leaves in order.
   bool has_connections() const { return !peers_.empty(); }
@@ -59,6 +69,7 @@ class Hub {
   base::FileDescriptor listener_;
   ReadySet ready_;
   std::map<LinkId, Peer> peers_;
+  std::vector<Guest> guests_;
   LinkId last_id_ = 0;
   std::optional<Deadline> accept_again_;  ///< The process has no free descriptor.
 };

@@ -104,8 +104,10 @@ Sends HubCore::time_passed(Deadline now) {
     }
   }
   for (const LinkId id : silent) {
-    drop(id, fmt::format("it sent nothing for {} ms",
-                         std::chrono::duration_cast<std::chrono::milliseconds>(settings_.silence_limit).count()));
+    drop(id,
+         fmt::format("it sent nothing for {} ms",
+                     std::chrono::duration_cast<std::chrono::milliseconds>(settings_.silence_limit).count()),
+         true);
     sends_.closed.push_back(id);
   }
   search_when_due();
@@ -167,7 +169,7 @@ void HubCore::ping(LinkId id, Link& link) {
   send(id, Ping{++link.pings});
 }
 
-void HubCore::drop(LinkId id, std::string_view why) {
+void HubCore::drop(LinkId id, std::string_view why, bool is_silent) {
   const auto found = links_.find(id);
   const Link link = std::move(found->second);
   links_.erase(found);
@@ -175,7 +177,7 @@ void HubCore::drop(LinkId id, std::string_view why) {
   std::ranges::copy_if(link.hello.ranks, std::back_inserter(ranks), [&](int rank) { return !gone_.contains(rank); });
   if (search_) end_search();
   if (ranks.empty()) return start_when_complete();
-  const HostLost host{.host = link.hello.host, .ranks = ranks, .why = std::string(why)};
+  const HostLost host{.host = link.hello.host, .ranks = ranks, .why = std::string(why), .is_silent = is_silent};
   send_all(host);
   doom({.culprit = ranks.front(),
         .reason = AbortReason::died,

@@ -109,7 +109,7 @@ class HubCore {
   void require(bool holds, std::string_view what) const;
   bool owns(const Link& link, int rank) const;
   void ping(LinkId id, Link& link);
-  void drop(LinkId id, std::string_view why);
+  void drop(LinkId id, std::string_view why, bool is_silent = false);
   void doom(const Abort& abort);
   void abort(std::uint32_t epoch, const Abort& abort);
   void start_when_complete();

@@ -265,6 +265,7 @@ void fields(auto& io, Of<HostLost> auto& message) {
   io.text(message.host, host_limit);
   rank_list(io, message.ranks);
   io.text(message.why, why_limit);
+  io.flag(message.is_silent);
 }
 void fields(auto& /*io*/, Of<Waits> auto& /*message*/) {}
 void fields(auto& io, Of<Probe> auto& message) { io.number(message.number); }
@@ -284,13 +285,14 @@ void fields(auto& io, Of<Stop> auto& message) {
 }
 void fields(auto& io, Of<Collect> auto& message) { rank_list(io, message.ranks); }
 void fields(auto& io, Of<Collected> auto& message) { rank_list(io, message.ranks); }
+void fields(auto& io, Of<Note> auto& message) { io.text(message.text, longest_note); }
 void fields(auto& io, Of<Bye> auto& message) { io.text(message.why, why_limit); }
 
 /// In the order of the kinds.
 constexpr std::string_view names[] = {
     "Challenge",   "Proof",      "Welcome",      "Hello",  "Start",      "Ping",    "Pong",      "Votes",    "Decided",
     "AbortRaised", "Aborted",    "DoomRaised",   "Doomed", "ProgressOf", "Ended",   "AllEnded",  "HostLost", "Waits",
-    "Probe",       "ProbeReply", "FlightWanted", "Flight", "Stop",       "Collect", "Collected", "Bye"};
+    "Probe",       "ProbeReply", "FlightWanted", "Flight", "Stop",       "Collect", "Collected", "Note",     "Bye"};
 static_assert(std::size(names) == std::variant_size_v<Message>);
 
 template <std::size_t kind = 0>

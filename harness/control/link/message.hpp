@@ -2,7 +2,7 @@
 // the structs and their bytes, and no I/O.
 //
 // A connection begins with Challenge, Proof and Welcome: both sides prove that they know the secret of the world. Then
-// the page's side says Hello. On each connection messages arrive in the order in which they were sent.
+// the page's side says Hello, or a guard sends a Note. On each connection messages arrive in the order in which they were sent.
 #pragma once
 
 #include <array>
@@ -106,6 +106,7 @@ struct HostLost {
   std::string host;
   std::vector<int> ranks;
   std::string why;
+  bool is_silent = false;  ///< The host sent nothing for too long. False: its connection ended.
 };
 
 // -- Deadlock and flight records --------------------------------------------------------------------------------------
@@ -143,6 +144,13 @@ struct Collected {
   std::vector<int> ranks;
 };
 
+// -- Guards -----------------------------------------------------------------------------------------------------------
+
+/// Between the launcher and the guard of one rank, which is no page. A hub gives such a connection to its owner.
+struct Note {
+  std::string text;
+};
+
 /// The last message of a side. `why`: the hub refuses the page. Empty for an orderly end.
 struct Bye {
   std::string why;
@@ -150,7 +158,7 @@ struct Bye {
 
 using Message = std::variant<Challenge, Proof, Welcome, Hello, Start, Ping, Pong, Votes, Decided, AbortRaised, Aborted,
                              DoomRaised, Doomed, ProgressOf, Ended, AllEnded, HostLost, Waits, Probe, ProbeReply,
-                             FlightWanted, Flight, Stop, Collect, Collected, Bye>;
+                             FlightWanted, Flight, Stop, Collect, Collected, Note, Bye>;
 
 // -- Bytes ------------------------------------------------------------------------------------------------------------
 
@@ -161,6 +169,7 @@ class BadMessage : public std::runtime_error {
 };
 
 inline constexpr std::size_t frame_header = 4, most_bytes = std::size_t{1} << 20U;
+inline constexpr std::size_t longest_note = std::size_t{32} << 10U;
 inline constexpr std::uint8_t version = 1;
 
 /// A frame: its length in four bytes, then the version, the kind and the fields of the message. Texts are cut to their

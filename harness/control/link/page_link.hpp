@@ -6,11 +6,10 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "harness/control/control_page.hpp"
-#include "harness/control/link/addresses.hpp"
 #include "harness/control/link/connection.hpp"
+#include "harness/control/link/hub_search.hpp"
 #include "harness/control/link/page_side.hpp"
 #include "harness/control/link/ready_set.hpp"
 #include "harness/control/page_watch.hpp"
@@ -52,14 +51,7 @@ class PageLink {
   const std::optional<std::string>& lost() const { return lost_; }
 
  private:
-  struct Attempt {
-    Address address;
-    std::optional<Connection> connection;
-    std::string why;  ///< it failed
-  };
-
-  void begin_attempts(Deadline now);
-  void try_to_join(Deadline now);
+  void join(Deadline now);
   void exchange(Deadline now);
   void report_news(Deadline now);
   void lose(const std::string& why);
@@ -69,9 +61,7 @@ class PageLink {
   PageSide side_;
   ReadySet ready_;
   PageWatch watch_;
-  const Deadline join_until_;
-  std::vector<Attempt> attempts_;
-  std::optional<Deadline> attempt_again_;
+  std::optional<HubSearch> search_;  ///< until the hub is found
   std::optional<Connection> hub_;
   Deadline heard_{};
   bool is_over_ = false;

@@ -24,6 +24,8 @@ class ReadySet {
   int descriptor() const { return epoll_.get(); }
   /// The set forgets a descriptor when its owner closes it.
   void add(int descriptor, std::uint64_t key) { control(EPOLL_CTL_ADD, descriptor, key, EPOLLIN); }
+  /// For a descriptor that its owner keeps open.
+  void remove(int descriptor) { control(EPOLL_CTL_DEL, descriptor, 0, 0); }
   void watch(int descriptor, std::uint64_t key, bool for_reading, bool for_writing) {
     control(EPOLL_CTL_MOD, descriptor, key, (for_reading ? EPOLLIN : 0U) | (for_writing ? EPOLLOUT : 0U));
   }

@@ -73,7 +73,7 @@ std::vector<Message> samples() {
                  .standard_error_bytes = 3,
                  .last_words = "terminate called"}},
           AllEnded{},
-          HostLost{"node-1", {4, 5}, "end of the connection"},
+          HostLost{"node-1", {4, 5}, "end of the connection", true},
           Waits{},
           Probe{3},
           ProbeReply{3, true},
@@ -82,6 +82,7 @@ std::vector<Message> samples() {
           Stop{15, {1, 2}},
           Collect{{1}},
           Collected{{}},
+          Note{"{}"},
           Bye{"no"}};
 }
 
@@ -142,7 +143,7 @@ TEST_CASE("hostile bytes are refused with a text that names the message") {
   check_refused(body({version, 23, 0xff, 0xff, 0xff, 0xff}), "a list of 4294967295; at most 1024 are allowed");
   check_refused(body({version, 23, 1, 0, 0, 0, 0, 4, 0, 0}), "1024 is not a rank");
   check_refused(body({version, 23, 1, 0, 0, 0, 0xff, 0xff, 0xff, 0xff}), "-1 is not a rank");
-  check_refused(body({version, 25, 0xff, 0xff, 0, 0}), "a text of 65535; at most 1024 are allowed");
+  check_refused(body({version, 26, 0xff, 0xff, 0, 0}), "a text of 65535; at most 1024 are allowed");
   std::string doomed = body_of(Doomed{});
   doomed[2 + 4] = 9;
   check_refused(doomed, "9 where the last known value is 8");

@@ -1,0 +1,49 @@
+// HubSearch finds the hub of a world. It tries all addresses of the hub at once, because some of them may lead nowhere,
+// and keeps the first connection on which both sides have proved the secret. Pages and guards have one at their start.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harness/control/doorbell.hpp"  // Deadline
+#include "harness/control/link/addresses.hpp"
+#include "harness/control/link/connection.hpp"
+#include "harness/control/link/ready_set.hpp"
+
+namespace shardproof::control::link {
+
+class HubSearch {
+ public:
+  /// Adds its descriptors to `ready`, which must outlive this object. Throws std::invalid_argument for addresses that
+  /// are not valid.
+  HubSearch(std::string_view addresses, std::string secret, Deadline until, ReadySet& ready, std::uint64_t key);
+
+  /// Returns the connection to the hub once. Call it when a descriptor is ready, and at the deadline.
+  std::optional<Connection> advance(Deadline now);
+  Deadline deadline() const;
+  /// The time is over.
+  bool has_failed(Deadline now) const { return now >= until_; }
+  /// What each address answered: `10.0.0.1:4000: Connection refused; [fd00::1]:4000: no answer`.
+  std::string answers() const;
+
+ private:
+  struct Attempt {
+    Address address;
+    std::optional<Connection> connection;
+    std::string why;  ///< it failed
+  };
+
+  void begin();
+
+  const std::string secret_;
+  const Deadline until_;
+  ReadySet& ready_;
+  const std::uint64_t key_;
+  std::vector<Attempt> attempts_;
+  std::optional<Deadline> again_;
+};
+
+}  // namespace shardproof::control::link

@@ -1,0 +1,47 @@
+// HostLead is what the lead guard of a host (guard.hpp) keeps for all ranks of its host: the directory in which they
+// meet, their control page, and the page's connection to the hub of the world. The directory is removed with this
+// object, so the lead guard is the last guard of its host that ends.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "harness/control/control_page.hpp"
+#include "harness/control/link/page_link.hpp"
+#include "harness/protocol/run_directory.hpp"
+#include "harness/protocol/world_plan.hpp"
+#include "harness/rendezvous/rendezvous_directory.hpp"
+
+namespace shardproof::launcher {
+
+/// The plan of the ranks of one host: the world's plan with the directory of this host. The lead guard writes it.
+std::filesystem::path host_plan(const std::filesystem::path& rendezvous);
+
+class HostLead {
+ public:
+  /// How to reach the hub.
+  struct Contact {
+    std::string addresses;
+    std::string key;
+  };
+
+  /// The time after which a silent launcher counts as lost. It is long, because a user may stop the launcher for a
+  /// while. A launcher that ends closes its connection.
+  static constexpr std::chrono::seconds launcher_silence{30};
+
+  /// Throws std::system_error, or CommandError if the plan cannot be written.
+  HostLead(protocol::WorldPlan plan, const protocol::WorldDirectory& directory, const Contact& contact,
+           const std::string& host, const std::vector<int>& ranks);
+
+  const std::filesystem::path& rendezvous() const { return rendezvous_.path(); }
+  control::link::PageLink& link() { return link_; }
+
+ private:
+  const rendezvous::RendezvousDirectory rendezvous_;  ///< destroyed last
+  control::ControlPage page_;
+  control::link::PageLink link_;
+};
+
+}  // namespace shardproof::launcher

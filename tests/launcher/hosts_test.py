@@ -1,0 +1,221 @@
+#!/usr/bin/env python3
+"""Tests `shardproof run --launcher` for ranks on several hosts. Two ranks are on each of the nodes n0 and n1, which are
+names that Slurm would give: the launcher counts them as two hosts.
+
+    hosts_test.py LAUNCHER PROGRAM MPIRUN      the built command, the program of the cases, and mpirun of Open MPI"""
+import json
+import os
+import pathlib
+import re
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import launcher_option_test as one_host
+from launcher_option_test import Run, foreign, is_gone, parent_of, wait_for
+
+AFTER = "spread/after[W=4]"
+
+
+def hosts(per_host=2):
+    """A command that starts ranks by MPI, on hosts in name only."""
+    name = f"n$((OMPI_COMM_WORLD_RANK / {per_host}))"
+    # mpirun reads its own words; the wrapper is a script so that no shell has to read quotes twice.
+    script = pathlib.Path(FOLDER) / f"on_host_{per_host}"
+    if not script.exists():
+        script.write_text(f'#!/bin/sh\nSLURMD_NODENAME="{name}" exec "$@"\n')
+        script.chmod(0o755)
+    return f"{MPIRUN} --allow-run-as-root --oversubscribe -n {{ranks}} {script}"
+
+
+def waiting_ranks(run, count=4):
+    """The processes of the ranks in the case that waits, once all have come to it, by rank."""
+    found = {}
+    for log in run.glob("worlds/0/logs/rank-*.err"):
+        match = re.search(r"^here (\d+)$", log.read_text(), re.M)
+        if match:
+            found[int(log.stem.removeprefix("rank-"))] = int(match[1])
+    return found if len(found) == count else None
+
+
+def ranks_with(run, case_id, outcome):
+    case = next(case for case in run.report["cases"] if case["id"] == case_id)
+    return [rank for rank, entry in enumerate(case["ranks"]) if entry["outcome"] == outcome]
+
+
+def meeting_places():
+    return {path for path in pathlib.Path("/dev/shm").glob("shardproof-*")}
+
+
+class SeveralHosts(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def run_on_hosts(self, *arguments, launcher=None, **rest):
+        fabric = () if launcher else ("--fabric", "mpi")
+        return Run(self.folder, launcher or hosts(), *arguments, *fabric, **rest)
+
+    # -- Orderly runs --------------------------------------------------------------------------------------------------
+
+    def test_the_report_is_the_same_as_on_one_host(self):
+        cases = ("spread/gathers", "spread/fails", "spread/requires", AFTER, "--ranks", "2,4")
+        with tempfile.TemporaryDirectory() as other:
+            own = Run(other, None, *cases)
+            self.assertEqual(own.code, 1, own.text())
+            before = meeting_places()
+            under = self.run_on_hosts(*cases)
+            self.assertEqual(own.verdicts(), under.verdicts(), under.text())
+            self.assertEqual(own.code, under.code, under.text())
+            self.assertEqual(meeting_places() - before, set(), "directories of hosts are left")
+        world = under.folder / "worlds/1"
+        self.assertFalse((world / "key").exists(), "the key outlives its world")
+        self.assertEqual(json.loads((world / "ranks/rank-3.end.json").read_text())["code"], 0)
+
+    def test_one_host_with_another_name_than_the_launcher_knows(self):
+        run = self.run_on_hosts("spread/gathers", "--ranks", "2", launcher=foreign("--per-host", "2"))
+        self.assertEqual(run.code, 0, run.text())
+
+    def test_a_fabric_that_reaches_one_host(self):
+        run = self.run_on_hosts("spread/after", launcher=foreign("--per-host", "2"))
+        self.assertEqual(run.code, 3, run.text())
+        self.assertRegex(
+            run.err, r"ranks 0, 1 are on n0, ranks 2, 3 are on n1; the fabric shm reaches one host; use --fabric mpi"
+        )
+        self.assertEqual(list(run.folder.glob("worlds/0/ranks/*.jsonl")), [], "a rank began")
+
+    # -- Cases that end badly ------------------------------------------------------------------------------------------
+
+    def test_a_crash_on_another_host(self):
+        run = self.run_on_hosts("spread/crashes", AFTER)
+        self.assertEqual(run.verdicts(), {"spread/crashes[W=4]": "crashed", AFTER: "passed"}, run.text())
+        self.assertRegex(re.sub(r"\n *", " ", run.out), r"rank 3 died by signal 11 \(SIGSEGV\) in spread/crashes")
+        crash = (run.folder / "worlds/0/evidence/rank-3.crash").read_text()
+        self.assertRegex(crash, r"#0 .* in spread_program")
+
+    def test_a_deadlock_over_two_hosts(self):
+        run = self.run_on_hosts("spread/waits_in_a_circle", AFTER, "--timeout", "30")
+        self.assertEqual(run.verdicts(), {"spread/waits_in_a_circle[W=4]": "failed", AFTER: "passed"}, run.text())
+        self.assertRegex(run.out, r"[Dd]eadlock")
+
+    def test_a_hang_on_another_host(self):
+        run = self.run_on_hosts("spread/hangs", AFTER, "--timeout", "1")
+        self.assertEqual(run.verdicts(), {"spread/hangs[W=4]": "hung", AFTER: "passed"}, run.text())
+        self.assertEqual(ranks_with(run, "spread/hangs[W=4]", "hung"), [2], run.text())
+        self.assertIn("State:", (run.folder / "worlds/0/evidence/rank-2.status").read_text())
+        self.assertTrue((run.folder / "worlds/0/evidence/rank-2.stacks").exists())
+
+    # -- Ends of ranks, guards, hosts, the command and the launcher ----------------------------------------------------
+
+    def waits(self, meanwhile, *arguments):
+        """The case that waits, a case after it, and what happens meanwhile to the processes of the waiting ranks."""
+
+        def act(process, run):
+            self.ranks = wait_for(lambda: waiting_ranks(run))
+            self.guards = {rank: parent_of(pid) for rank, pid in self.ranks.items()}
+            meanwhile(process)
+            self.began = time.monotonic()
+
+        run = self.run_on_hosts(
+            "spread/gathers", "spread/waits", AFTER, "--ranks", "4", "--timeout", "60", *arguments, meanwhile=act
+        )
+        for process in [*self.ranks.values(), *self.guards.values()]:
+            wait_for(lambda: is_gone(process))
+        return run
+
+    def assert_crashed(self, run, says, culprits):
+        self.assertEqual(run.code, 4, run.text())
+        verdicts = run.verdicts()
+        self.assertEqual(verdicts.pop("spread/waits[W=4]"), "crashed", run.text())
+        self.assertEqual(set(verdicts.values()), {"passed"}, run.text())
+        self.assertRegex(re.sub(r"\n *", " ", run.out), says)
+        self.assertEqual(ranks_with(run, "spread/waits[W=4]", "crashed"), culprits, run.text())
+
+    def test_a_killed_rank(self):
+        run = self.waits(lambda _: os.kill(self.ranks[3], signal.SIGKILL))
+        self.assert_crashed(run, r"rank 3 died by signal 9 \(SIGKILL\) in spread/waits", [3])
+
+    def test_a_killed_guard(self):
+        run = self.waits(lambda _: os.kill(self.guards[3], signal.SIGKILL))
+        self.assert_crashed(
+            run, r"rank 3 died by signal 9 \(SIGKILL, because its guard on n1 ended\) in spread/waits", [3]
+        )
+
+    def test_a_killed_lead_guard(self):
+        run = self.waits(lambda _: os.kill(self.guards[2], signal.SIGKILL))
+        self.assert_crashed(
+            run, r"rank 2 died by signal 9 \(SIGKILL, because its guard on n1 ended\) in spread/waits", [2]
+        )
+
+    def kill_host(self, first):
+        for rank in (first, first + 1):
+            os.kill(self.guards[rank], signal.SIGKILL)
+            os.kill(self.ranks[rank], signal.SIGKILL)
+
+    def test_a_killed_host(self):
+        for first in (2, 0):
+            with self.subTest(first=first):
+                run = self.waits(lambda _: self.kill_host(first))
+                says = rf"SIGKILL, because host n{first // 2} with ranks {first}, {first + 1} was lost\) in spread/waits"
+                self.assert_crashed(run, says, [first, first + 1])
+
+    def test_a_host_that_stops(self):
+        def stop(_):
+            for process in (*self.guards.values(), *self.ranks.values()):
+                if process in (self.guards[2], self.guards[3], self.ranks[2], self.ranks[3]):
+                    os.kill(process, signal.SIGSTOP)
+            self.stopped = time.monotonic()
+
+        def act(process):
+            stop(process)
+            # The launcher leaves them alone, and so does mpirun until it is told to end.
+            wait_for(lambda: is_gone(self.ranks[0]))
+            self.noticed = time.monotonic() - self.stopped
+            for rank in (2, 3):
+                os.kill(self.guards[rank], signal.SIGCONT)
+
+        run = self.waits(act)
+        self.assert_crashed(run, r"because host n1 with ranks 2, 3 was lost: it sent nothing for 800 ms\)", [2, 3])
+        self.assertLess(self.noticed, 30)
+
+    def test_a_killed_command(self):
+        run = self.waits(lambda _: os.kill(parent_of(self.guards[0]), signal.SIGKILL))
+        self.assertEqual(run.code, 4, run.text())
+        self.assertEqual(run.verdicts()["spread/waits[W=4]"], "crashed", run.text())
+        self.assertEqual(run.verdicts()[AFTER], "passed", run.text())
+        self.assertRegex(re.sub(r"\n *", " ", run.out), r"because the command of --launcher ended with signal 9")
+
+    def test_a_killed_launcher(self):
+        run = self.waits(lambda process: process.kill())
+        self.assertEqual(run.code, -signal.SIGKILL)
+        merge = subprocess.run([LAUNCHER, "merge", str(run.folder)], capture_output=True, text=True, timeout=60)
+        self.assertEqual(merge.returncode, 5, merge.stdout + merge.stderr)
+
+    def test_an_interrupted_launcher(self):
+        run = self.waits(lambda process: process.send_signal(signal.SIGINT))
+        self.assertEqual(run.code, 130, run.text())
+
+    def test_the_key_is_private(self):
+        def look(process, run):
+            wait_for(lambda: waiting_ranks(run))
+            key = run / "worlds/0/key"
+            self.assertEqual(stat.S_IMODE(key.stat().st_mode), 0o600)
+            secret = key.read_text()
+            for found in run.rglob("*"):
+                if found.is_file() and found != key:
+                    self.assertNotIn(secret, found.read_text(errors="replace"), str(found))
+            process.send_signal(signal.SIGINT)
+
+        self.run_on_hosts("spread/waits", "--timeout", "60", meanwhile=look)
+
+
+if __name__ == "__main__":
+    LAUNCHER, PROGRAM, MPIRUN = map(os.path.abspath, sys.argv[1:4])
+    one_host.LAUNCHER, one_host.PROGRAM = LAUNCHER, PROGRAM
+    with tempfile.TemporaryDirectory() as FOLDER:
+        unittest.main(argv=[sys.argv[0], *sys.argv[4:]])

@@ -1,0 +1,62 @@
+// Cases for ranks on several hosts: they meet, wait until a test kills something, die, hang, or wait for each other.
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <shardproof.hpp>
+
+namespace {
+
+[[noreturn]] void stay() {
+  while (true) ::pause();
+}
+
+}  // namespace
+
+RANKED_TEST_CASE("spread/gathers", ranks(2, 4), each("n", 0, 1, 2)) {
+  const auto all = rank.world().all_gather(iota(10 * rank.index(), 3));
+  for (int other = 0; other < rank.world().size(); ++other) CHECK(all.row(other) == iota(10 * other, 3));
+}
+
+RANKED_TEST_CASE("spread/fails", ranks(4)) { CHECK(rank.index() != 3); }
+
+RANKED_TEST_CASE("spread/requires", ranks(4)) {
+  REQUIRE(rank.index() != 3);
+  rank.world().barrier();
+}
+
+/// Prints the numbers of its processes, so a test can kill one, and waits for that.
+RANKED_TEST_CASE("spread/waits", ranks(4)) {
+  std::fprintf(stderr, "here %d\n", static_cast<int>(::getpid()));
+  if (rank.index() == 1) stay();
+  rank.world().barrier();
+  CHECK(true);
+}
+
+RANKED_TEST_CASE("spread/crashes", ranks(4)) {
+  if (rank.index() == 3) {
+    int* volatile nowhere = nullptr;
+    *nowhere = 1;
+  }
+  rank.world().barrier();
+  CHECK(true);
+}
+
+RANKED_TEST_CASE("spread/hangs", ranks(4)) {
+  if (rank.index() == 2) stay();
+  rank.world().barrier();
+  CHECK(true);
+}
+
+/// Rank 0 waits for the others in one group, and they wait for it in another.
+RANKED_TEST_CASE("spread/waits_in_a_circle", ranks(4)) {
+  const auto left = rank.world().split(0, 0, "left");
+  const auto right = rank.world().split(0, 0, "right");
+  (rank.index() == 0 ? left : right)->barrier();
+  CHECK(true);
+}
+
+RANKED_TEST_CASE("spread/after", ranks(4)) {
+  rank.world().barrier();
+  CHECK(rank.world().size() == 4);
+}
