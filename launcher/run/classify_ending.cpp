@@ -35,8 +35,9 @@ ClassifiedEnding classify_ending(const EndedRank& ended) {
     result.consequence = Consequence::overran;
     return result;
   }
-  // A released rank may report that it did not leave in order. That is the culprit's fault.
-  if (is_ended || (follows && !exit.signalled)) {
+  // A released rank may report that it did not leave in order. That is the culprit's fault. mpirun ends all ranks once
+  // one is lost.
+  if (is_ended || (follows && (!exit.signalled || ended.was_asked))) {
     result.how = stopped(ended.is_interrupted);
     result.consequence = Consequence::stopped;
     return result;

@@ -21,6 +21,7 @@ struct EndedRank {
   bool is_doomed = false;       ///< the world was ending already
   bool doomed_by_rank = false;  ///< this rank ended the world itself
   bool is_overdue = false;      ///< the rank is to blame for a deadline
+  bool was_asked = false;       ///< the command that started the rank sent it a signal, and a signal ended it
   bool is_interrupted = false;  ///< a signal to the launcher ends the run
 };
 

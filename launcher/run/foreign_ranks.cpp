@@ -166,7 +166,9 @@ Ranks::Ended ForeignRanks::ended(const RankEnd& end) const {
   return {.rank = end.rank,
           .end = {.signalled = end.signalled, .code = end.code},
           .lacked_memory = end.lacked_memory,
-          .reason = reason_of(end)};
+          .reason = reason_of(end),
+          .was_asked = end.signalled && end.asked_by != RankEnd::AskedBy::none &&
+                       (end.code == end.asked_signal || end.code == SIGKILL)};
 }
 
 /// The end of a rank that is not on the page, because its guard or its host was lost.

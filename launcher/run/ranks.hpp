@@ -52,6 +52,7 @@ class Ranks {
     Exit end;
     bool lacked_memory = false;  ///< The kernel killed it because memory ran out.
     std::string reason;  ///< Why another process ended it, as in protocol::Ending.
+    bool was_asked = false;  ///< Its guard passed on a signal, and a signal ended it.
   };
   /// Returns the ranks whose end these keys of the poller show, and no longer counts them as alive. Deaths by a signal
   /// come first: they explain why another rank gave up.

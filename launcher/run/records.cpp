@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <csignal>
 #include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -17,6 +18,7 @@
 #include "harness/base/json_parse.hpp"
 #include "harness/base/json_text.hpp"
 #include "harness/control/control_plane.hpp"
+#include "harness/protocol/rank_end.hpp"
 #include "launcher/files/output.hpp"
 #include "reports/explain/nccl_calls.hpp"
 
@@ -180,6 +182,36 @@ void take_endings(WorldEvidence& evidence, std::vector<Ending> recorded, const s
   }
 }
 
+/// The ends that the guards of ranks saw, for a world whose launcher recorded none. Unknown if no rank died by itself:
+/// then the end of the launcher ended the ranks.
+void take_rank_ends(WorldEvidence& evidence, const WorldDirectory& directory) {
+  std::vector<Ending> endings = evidence.endings;
+  bool one_died = false;
+  for (Ending& ending : endings) {
+    const std::filesystem::path file = directory.rank_end(ending.rank);
+    ending.how = Ending::How::stopped;
+    ending.text = "was stopped, because its launcher had ended";
+    if (!base::is_there(file)) continue;
+    protocol::RankEnd end;
+    try {
+      end = parse_json(base::read_evidence(file, 2)).get<protocol::RankEnd>();
+    } catch (const std::exception& error) {
+      evidence.defects.push_back(fmt::format("{} cannot be read: {}", file.string(), error.what()));
+      continue;
+    }
+    const bool is_released = !end.signalled && end.code == protocol::rank_released;
+    if (end.rank != ending.rank || end.asked_by != protocol::RankEnd::AskedBy::none || is_released) continue;
+    ending.how = end.signalled ? Ending::How::signalled : Ending::How::exited;
+    ending.code = end.code;
+    ending.lacked_memory = end.signalled && end.code == SIGKILL && end.lacked_memory;
+    ending.last_words = end.last_words;
+    ending.text = fmt::format("rank {} ended with {}, as its guard saw", end.rank,
+                              end.signalled ? protocol::signal_text(ending) : fmt::format("exit code {}", end.code));
+    one_died = one_died || end.signalled || end.code != protocol::rank_left;
+  }
+  if (one_died) evidence.endings = std::move(endings);
+}
+
 }  // namespace
 
 WorldEvidence read_evidence(const WorldDirectory& directory, int world_size) {
@@ -187,6 +219,7 @@ WorldEvidence read_evidence(const WorldDirectory& directory, int world_size) {
   try {
     if (base::is_there(directory.endings()))
       take_endings(evidence, read_array<Ending>(directory.endings()), directory.endings());
+    else take_rank_ends(evidence, directory);
   } catch (const std::exception& error) {
     throw std::runtime_error(fmt::format("what is left of {}, {}: {}", directory.root.string(),
                                          directory.endings().filename().string(), error.what()));

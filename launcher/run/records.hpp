@@ -72,7 +72,8 @@ std::vector<std::string> describe_nccl_calls(const NcclRecords& records, const p
 /// Empty if the world's ranks did not run under the tap.
 std::optional<NcclRecords> read_nccl_records(const protocol::WorldDirectory& directory);
 
-/// Reads how a world's ranks ended. A rank without a recorded ending is `foreign`. Throws std::runtime_error naming the
+/// Reads how a world's ranks ended. Without the launcher's record, the ends that guards saw count, if a rank died by
+/// itself. Otherwise a rank without a recorded ending is `foreign`. Throws std::runtime_error naming the
 /// world.
 WorldEvidence read_evidence(const protocol::WorldDirectory& directory, int world_size);
 /// For a world with unreadable endings. Then only the rank streams show how cases ended. `defect` is the reason.

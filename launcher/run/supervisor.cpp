@@ -78,6 +78,7 @@ Actions Supervisor::rank_ended(int rank, const Exit& exit, const RankView& view,
                                                        .is_doomed = is_ending(),
                                                        .doomed_by_rank = rank == doomed_by_,
                                                        .is_overdue = !state.overrun.empty(),
+                                                       .was_asked = view.was_asked,
                                                        .is_interrupted = is_interrupted_});
   Ending& ending = state.ending;
   ending.code = exit.code;

@@ -25,6 +25,7 @@ struct RankView {
   std::string place;  ///< as in `in mine/case[W=2]`
   bool lacked_memory = false;  ///< it was killed, probably because memory ran out (OomKills)
   std::string reason;  ///< why another process ended the rank, as in protocol::Ending
+  bool was_asked = false;  ///< its guard passed on a signal, and a signal ended it
 };
 
 /// A rank to blame for a deadline.

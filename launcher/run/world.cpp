@@ -168,13 +168,13 @@ class SupervisedWorld final : public RunningWorld {
 
   void report_ended(const std::vector<std::uint64_t>& ready) {
     if (ranks_->shows_end(ready)) evidence_.reset();  // while the process numbers still belong to the suspects
-    for (const auto& [rank, end, guard_saw_kill, reason] : ranks_->collect(ready)) {
+    for (const auto& [rank, end, guard_saw_kill, reason, was_asked] : ranks_->collect(ready)) {
       const bool lacked_memory = guard_saw_kill || was_killed_for_memory(end);
       // A rank that gives up ends its world itself. This launcher may see the end of other ranks first.
       if (const auto abort = page_.doomed()) carry_out(supervisor_.doom_seen(*abort, Clock::now()));
       if (ranks_->is_one_process())
         carry_out(supervisor_.process_ended(end, all_views(lacked_memory), running_ranks(page_), Clock::now()));
-      else carry_out(supervisor_.rank_ended(rank, end, view(rank, lacked_memory, reason), Clock::now()));
+      else carry_out(supervisor_.rank_ended(rank, end, view(rank, lacked_memory, reason, was_asked), Clock::now()));
     }
     if (const Ranks::Unstarted unstarted = ranks_->take_unstarted(); !unstarted.ranks.empty())
       carry_out(supervisor_.ranks_unstarted(unstarted.ranks, unstarted.why, unstarted.output, Clock::now()));
@@ -219,11 +219,12 @@ class SupervisedWorld final : public RunningWorld {
            launch_.oom_kills->take();
   }
 
-  RankView view(int rank, bool lacked_memory, const std::string& reason = {}) const {
+  RankView view(int rank, bool lacked_memory, const std::string& reason = {}, bool was_asked = false) const {
     return {.progress = page_.progress(rank),
             .place = clock_.place(rank),
             .lacked_memory = lacked_memory,
-            .reason = reason};
+            .reason = reason,
+            .was_asked = was_asked};
   }
 
   std::vector<RankView> all_views(bool lacked_memory = false) const {

@@ -89,6 +89,12 @@ class Cluster:
                 subprocess.Popen(command, env=self.environment, stdout=out, stderr=out, stdin=subprocess.DEVNULL)
             )
 
+    def kill_node(self, node):
+        """Kills the daemon of a node."""
+        for daemon in self.daemons:
+            if daemon.args[-1] == node:
+                daemon.kill()
+
     def call(self, *command, timeout=120):
         return subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=timeout)
 

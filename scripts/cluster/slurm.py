@@ -21,7 +21,10 @@ def same_verdicts(check):
 
 def one_size_on_four_nodes(check):
     four = check.run("nodes", "overlap/training_overlap", "--ranks", "4", launcher="srun -N4 -n4")
-    check.expect("four ranks on four nodes", four.code == 0 and set(four.verdicts().values()) == {"passed"}, four.text)
+    says = "rank 0 is on n0, rank 1 is on n1, rank 2 is on n2, rank 3 is on n3; the fabric shm reaches one host"
+    check.expect("shared memory does not reach four nodes", four.code == 3 and says in four.text, four.text)
+    one = check.run("node", "overlap/training_overlap", "--ranks", "4", launcher="srun -N1 -n4")
+    check.expect("four ranks on one node", one.code == 0 and set(one.verdicts().values()) == {"passed"}, one.text)
     stays = ("good/stays[W=2]", "--worker", check.trouble)
     wrong = check.run("wrong", *stays, "--ranks", "2", launcher="srun -N4 -n4")
     says = "the command started 4 ranks, the world has 2"

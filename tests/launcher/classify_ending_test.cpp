@@ -36,6 +36,12 @@ ClassifiedEnding expect_failed(protocol::Ending::How how, Consequence consequenc
 
 const std::vector<EndingRow> by_itself{
     {"it left in order", {.exit = code_of(0), .progress = has_left}, {.how = protocol::Ending::How::exited}},
+    {"its guard was asked to end it, because of another rank",
+     {.exit = signal_of(SIGTERM), .progress = in_third_case, .is_doomed = true, .was_asked = true},
+     expect_stopped(2)},
+    {"its guard was asked to end it, before any other rank ended",
+     {.exit = signal_of(SIGTERM), .progress = in_third_case, .was_asked = true},
+     expect_failed(protocol::Ending::How::signalled, Consequence::cause, 2)},
     {"it left in order while its world was ending",
      {.exit = code_of(0), .progress = has_left, .is_doomed = true},
      {.how = protocol::Ending::How::exited}},

@@ -82,7 +82,7 @@ class SeveralHosts(unittest.TestCase):
         self.assertEqual(run.code, 0, run.text())
 
     def test_a_fabric_that_reaches_one_host(self):
-        run = self.run_on_hosts("spread/after", launcher=foreign("--per-host", "2"))
+        run = self.run_on_hosts(AFTER, launcher=foreign("--per-host", "2"))
         self.assertEqual(run.code, 3, run.text())
         self.assertRegex(
             run.err, r"ranks 0, 1 are on n0, ranks 2, 3 are on n1; the fabric shm reaches one host; use --fabric mpi"
@@ -211,7 +211,7 @@ class SeveralHosts(unittest.TestCase):
                     self.assertNotIn(secret, found.read_text(errors="replace"), str(found))
             process.send_signal(signal.SIGINT)
 
-        self.run_on_hosts("spread/waits", "--timeout", "60", meanwhile=look)
+        self.run_on_hosts("spread/waits[W=4]", "--timeout", "60", meanwhile=look)
 
 
 if __name__ == "__main__":

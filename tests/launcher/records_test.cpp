@@ -4,6 +4,8 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <nlohmann/json.hpp>
 
+#include "harness/protocol/ending.hpp"
+#include "harness/protocol/rank_end.hpp"
 #include "harness/protocol/trace_json.hpp"
 #include "launcher/run/records.hpp"
 #include "launcher/run/trace_files.hpp"
@@ -104,6 +106,37 @@ TEST_CASE("a world comes back with what its ranks said and how they ended") {
   REQUIRE(report.cases.size() == 2);
   CHECK(report.cases[0].verdict == reports::Verdict::passed);
   CHECK(report.cases[1].verdict == reports::Verdict::crashed);
+}
+
+TEST_CASE("without the launcher's record, the ends that guards saw count") {
+  const TemporaryDirectory root;
+  const protocol::WorldDirectory world{root.path() / "worlds" / "0"};
+  std::filesystem::create_directories(world.ranks());
+  const auto write_end = [&](const protocol::RankEnd& end) {
+    write_text(world.rank_end(end.rank), nlohmann::ordered_json(end).dump());
+  };
+  using How = protocol::Ending::How;
+  using AskedBy = protocol::RankEnd::AskedBy;
+  write_end({.rank = 0, .signalled = true, .code = 9, .asked_by = AskedBy::launcher, .asked_signal = 9});
+  write_end({.rank = 1, .signalled = false, .code = 0});
+  const auto unknown = read_evidence(world, 4);
+  for (const auto& ending : unknown.endings) CHECK(ending.how == How::foreign);
+
+  write_end({.rank = 2, .signalled = true, .code = 11, .last_words = "oh"});
+  write_end({.rank = 3, .signalled = false, .code = protocol::rank_released});
+  const auto evidence = read_evidence(world, 4);
+  CHECK(evidence.defects.empty());
+  CHECK(evidence.endings[0].how == How::stopped);
+  CHECK(evidence.endings[1].how == How::exited);
+  CHECK(evidence.endings[2].how == How::signalled);
+  CHECK(evidence.endings[2].text == "rank 2 ended with signal 11 (SIGSEGV), as its guard saw");
+  CHECK(evidence.endings[2].last_words == "oh");
+  CHECK(evidence.endings[3].how == How::stopped);
+
+  write_text(world.rank_end(3), "{");
+  CHECK(read_evidence(world, 4).defects.size() == 1);
+  write_text(world.endings(), "[]");
+  CHECK(read_evidence(world, 4).endings[2].how == How::foreign);
 }
 
 TEST_CASE("a plan or endings that cannot be read are named with their world") {

@@ -13,7 +13,7 @@ namespace {
 
 }  // namespace
 
-RANKED_TEST_CASE("spread/gathers", ranks(2, 4), each("n", 0, 1, 2)) {
+RANKED_TEST_CASE("spread/gathers", ranks(2, 4, 8), each("n", 0, 1, 2)) {
   const auto all = rank.world().all_gather(iota(10 * rank.index(), 3));
   for (int other = 0; other < rank.world().size(); ++other) CHECK(all.row(other) == iota(10 * other, 3));
 }
@@ -26,7 +26,7 @@ RANKED_TEST_CASE("spread/requires", ranks(4)) {
 }
 
 /// Prints the numbers of its processes, so a test can kill one, and waits for that.
-RANKED_TEST_CASE("spread/waits", ranks(4)) {
+RANKED_TEST_CASE("spread/waits", ranks(4, 8)) {
   std::fprintf(stderr, "here %d\n", static_cast<int>(::getpid()));
   if (rank.index() == 1) stay();
   rank.world().barrier();
@@ -56,7 +56,7 @@ RANKED_TEST_CASE("spread/waits_in_a_circle", ranks(4)) {
   CHECK(true);
 }
 
-RANKED_TEST_CASE("spread/after", ranks(4)) {
+RANKED_TEST_CASE("spread/after", ranks(4, 8)) {
   rank.world().barrier();
-  CHECK(rank.world().size() == 4);
+  CHECK(rank.world().size() >= 4);
 }

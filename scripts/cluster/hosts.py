@@ -1,0 +1,112 @@
+"""Checks worlds over four nodes of Slurm, with two ranks on each. The nodes are one machine, and count as four hosts."""
+import os
+import pathlib
+import re
+import signal
+
+from cluster.check import OPEN_MPI, is_gone, parent_of, wait_for
+
+LAUNCHER = f"salloc -Q -N4 -n {{ranks}} --ntasks-per-node=2 {OPEN_MPI}"
+OPTIONS = ("--ranks", "8", "--fabric", "mpi", "--timeout", "60")
+GATHERS = {f"spread/gathers[W=8,n={n}]": "passed" for n in range(3)}
+WAITS, AFTER = "spread/waits[W=8]", "spread/after[W=8]"
+CASES = ("spread/gathers", WAITS, AFTER)
+
+
+def waiting_ranks(folder):
+    """The processes of all ranks, by rank, once they have come to the case that waits."""
+    found = {}
+    for log in folder.glob("worlds/0/logs/rank-*.err"):
+        match = re.search(r"^here (\d+)$", log.read_text(encoding="utf-8"), re.M)
+        if match:
+            found[int(log.stem.removeprefix("rank-"))] = int(match[1])
+    return found if len(found) == 8 else None
+
+
+def node_of(process):
+    try:
+        variables = pathlib.Path(f"/proc/{process}/environ").read_bytes().split(b"\0")
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+    return next((one.split(b"=", 1)[1].decode() for one in variables if one.startswith(b"SLURMD_NODENAME=")), "")
+
+
+def processes_of(node):
+    """The processes of a run on this node: daemons of mpirun, guards and ranks."""
+    found = [int(one.name) for one in pathlib.Path("/proc").glob("[0-9]*") if node_of(one.name) == node]
+    job = re.compile(rb"orted|shardproof|spread_program")
+    return [one for one in found if job.search(pathlib.Path(f"/proc/{one}/cmdline").read_bytes())]
+
+
+def outcomes(result, wanted):
+    ranks = result.cases.get(WAITS, {}).get("ranks", [])
+    return [rank for rank, entry in enumerate(ranks) if entry["outcome"] == wanted]
+
+
+def four_nodes(check, cluster):
+    worker = check.launcher.parent / "spread_program"
+    print(f"Four hosts: `{LAUNCHER}`\n")
+    plain = check.run("four hosts", "spread/gathers", AFTER, *OPTIONS, "--worker", worker, launcher=LAUNCHER)
+    holds = plain.code == 0 and plain.verdicts() == {**GATHERS, AFTER: "passed"}
+    check.expect("eight ranks on four nodes", holds, plain.text)
+    suites = check.run("suites on four hosts", "--ranks", "8", "--fabric", "mpi", launcher=LAUNCHER)
+    own = check.run("suites on one host", "--ranks", "8")
+    same = suites.outcomes() == own.outcomes() and suites.code == own.code
+    check.expect("all suites on eight ranks of four nodes, as on one host", same, suites.text + own.text)
+
+    def waiting(folder):
+        ranks = wait_for(lambda: waiting_ranks(folder))
+        assert ranks, "no rank came to the case that waits"
+        return ranks
+
+    def kill_rank(_, folder):
+        os.kill(waiting(folder)[5], signal.SIGKILL)
+
+    def kill_guard(_, folder):
+        os.kill(parent_of(waiting(folder)[5]), signal.SIGKILL)
+
+    def kill_lead_guard(_, folder):
+        os.kill(parent_of(waiting(folder)[4]), signal.SIGKILL)
+
+    def kill_node(_, folder):
+        waiting(folder)
+        for process in processes_of("n2"):
+            os.kill(process, signal.SIGKILL)
+
+    guard_of = r"rank {} died by signal 9 \(SIGKILL, because its guard on n2 ended\) in spread/waits"
+    for name, act, culprits, says in (
+        ("a killed rank on n2", kill_rank, [5], r"rank 5 died by signal 9 \(SIGKILL\) in spread/waits"),
+        ("a killed guard on n2", kill_guard, [5], guard_of.format(5)),
+        ("the lead guard of n2 is killed", kill_lead_guard, [4], guard_of.format(4)),
+        ("all processes on n2 are killed", kill_node, [4, 5], r"SIGKILL, because host n2 with ranks 4, 5 was lost"),
+    ):
+        result = check.run(name, *CASES, *OPTIONS, "--worker", worker, launcher=LAUNCHER, meanwhile=act)
+        text = re.sub(r"\n +", " ", result.text)
+        holds = (
+            result.code == 4
+            and result.verdicts() == {**GATHERS, WAITS: "crashed", AFTER: "passed"}
+            and outcomes(result, "crashed") == culprits
+            and re.search(says, text)
+        )
+        check.expect(name, holds, f"{result.code} {result.verdicts()} {outcomes(result, 'crashed')}\n{text}")
+        check.expect("  no job is left", cluster.wait_for_no_job(), cluster.call("squeue").stdout)
+    lose_node(check, cluster, worker, waiting)
+    print()
+
+
+def lose_node(check, cluster, worker, waiting):
+    """The daemon of a node ends, too, and does not come back: no fresh world can start."""
+
+    def act(_, folder):
+        ranks = waiting(folder)
+        cluster.kill_node("n2")
+        for process in processes_of("n2"):
+            os.kill(process, signal.SIGKILL)
+        wait_for(lambda: all(is_gone(process) for process in ranks.values()), 30)
+
+    cases = ("spread/gathers", WAITS)
+    result = check.run("a lost node", *cases, *OPTIONS, "--worker", worker, launcher=LAUNCHER, meanwhile=act)
+    text = re.sub(r"\n +", " ", result.text)
+    holds = result.verdicts() == {**GATHERS, WAITS: "crashed"} and outcomes(result, "crashed") == [4, 5]
+    holds = holds and "because host n2 with ranks 4, 5 was lost" in text
+    check.expect("a node with its daemon is killed", holds, f"{result.code} {result.verdicts()}\n{text}")
