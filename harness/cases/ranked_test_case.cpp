@@ -13,7 +13,8 @@ namespace {
 // Registrations fill it before main; afterwards it is read-only. It is a function's static variable, so that the order
 // of initialisation does not matter.
 std::vector<CaseDeclaration>& registry() {
-  static std::vector<CaseDeclaration> declarations;
+  // The memory is not returned at the end of the process: ranks that are copies would first get their own copy of it.
+  static auto& declarations = *new std::vector<CaseDeclaration>;
   return declarations;
 }
 

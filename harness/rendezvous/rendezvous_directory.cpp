@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <chrono>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -24,7 +25,8 @@ constexpr std::uint64_t bytes_for(int world_size) {
   return (std::uint64_t{32} << 20) + (std::uint64_t{32} << 10) * static_cast<std::uint64_t>(world_size);
 }
 
-constexpr char prefix[] = "shardproof-";
+constexpr std::string_view prefix = "shardproof-";
+constexpr std::string_view random_part = "XXXXXX";  // mkdtemp replaces it
 
 std::filesystem::path lock_of(const std::filesystem::path& directory) { return directory / "owner.lock"; }
 
@@ -64,7 +66,7 @@ RendezvousDirectory RendezvousDirectory::make(int world_size) {
 }
 
 RendezvousDirectory RendezvousDirectory::make_in(const std::filesystem::path& place) {
-  std::string name = (place / prefix).string() + "XXXXXX";
+  std::string name = (place / prefix).string().append(random_part);
   if (!mkdtemp(name.data())) {
     throw std::system_error(
         errno, std::generic_category(),
@@ -76,7 +78,9 @@ RendezvousDirectory RendezvousDirectory::make_in(const std::filesystem::path& pl
 void remove_abandoned(const std::filesystem::path& place) {
   std::error_code ignored;  // another owner may be removing the same directory
   for (const auto& entry : std::filesystem::directory_iterator(place, ignored)) {
-    if (!entry.path().filename().string().starts_with(prefix) || !is_abandoned(entry.path())) continue;
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(prefix) || name.size() != prefix.size() + random_part.size() || !is_abandoned(entry.path()))
+      continue;
     std::filesystem::remove_all(entry.path(), ignored);
   }
 }

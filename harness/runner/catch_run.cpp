@@ -49,7 +49,7 @@ struct CatchRun::State {
   void invoke();
 
   Catch::Session session;
-  SignalDispositions dispositions;
+  std::optional<SignalDispositions> dispositions;  ///< before the first run
   const std::function<void()>* body = nullptr;
   std::optional<CaseBodyRunner> body_runner;
   int invocations = 0;
@@ -117,8 +117,6 @@ class ReporterFactory final : public Catch::IReporterFactory {
 }  // namespace
 
 CatchRun::State::State(std::uint32_t seed) {
-  // With BAZEL_TEST, Catch2 would choose among its tests and write files for Bazel. Our launcher does both.
-  ::unsetenv("BAZEL_TEST");
   auto& hub = Catch::getMutableRegistryHub();
   hub.registerTest(Catch::makeTestCaseInfo("", {name_of_test, ""}, {__FILE__, __LINE__}),
                    Catch::Detail::make_unique<Invoker>([this] { invoke(); }));
@@ -138,7 +136,7 @@ void CatchRun::State::invoke() {
     if (invocations == 2) body_runner->refuse_generator();
     return;
   }
-  dispositions.restore();
+  dispositions->restore();
   // Catch2 catches what leaves the body: it knows the messages that were in scope.
   body_runner->run(*body);
 }
@@ -148,6 +146,11 @@ CatchRun::~CatchRun() = default;
 
 std::uint64_t CatchRun::run(const std::function<void()>& body, BodyListener& listener) {
   State& state = *state_;
+  if (!state.dispositions) {
+    // With BAZEL_TEST, Catch2 would choose among its tests and write files for Bazel. Our launcher does both.
+    ::unsetenv("BAZEL_TEST");
+    state.dispositions.emplace();
+  }
   state.body = &body;
   state.body_runner.emplace(listener);
   state.invocations = 0;

@@ -93,8 +93,8 @@ ProcessState::ProcessState(bool is_shared) : is_shared_(is_shared), before_(read
   umask_ = ::umask(077);  // for a moment
   ::umask(umask_);
   directory_ = directory_name();
-  threads_ = world::thread_ids();
-  std::erase_if(threads_, world::is_ending);
+  threads_ = world::thread_count() == 1 ? std::vector{::gettid()} : world::thread_ids();
+  if (threads_.size() > 1) std::erase_if(threads_, world::is_ending);
   own_threads_ = threads_.size();
 }
 

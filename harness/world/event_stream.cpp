@@ -13,8 +13,14 @@
 namespace shardproof::world {
 
 EventStream::EventStream(std::filesystem::path file) : file_(std::move(file)) {
-  std::filesystem::create_directories(file_.parent_path());
-  descriptor_ = base::FileDescriptor(::open(file_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0644));
+  const auto open = [this] {
+    return base::FileDescriptor(::open(file_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0644));
+  };
+  descriptor_ = open();
+  if (!descriptor_ && errno == ENOENT) {  // our own launcher has made the folder
+    std::filesystem::create_directories(file_.parent_path());
+    descriptor_ = open();
+  }
   if (!descriptor_)
     throw std::system_error(errno, std::generic_category(), fmt::format("event stream: open {}", file_.string()));
 }
