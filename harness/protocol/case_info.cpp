@@ -220,6 +220,7 @@ void to_json(ordered_json& json, const Listing& listing) {
   if (!listing.engine_kinds.empty()) json["engine_kinds"] = listing.engine_kinds;
   if (!listing.drawn_kinds.empty()) json["drawn_kinds"] = listing.drawn_kinds;
   if (!listing.combinable.empty()) json["combinable"] = listing.combinable;
+  if (listing.warm) json["warm"] = true;
   if (!listing.why_no_threads.empty()) json["why_no_threads"] = listing.why_no_threads;
 }
 
@@ -243,6 +244,7 @@ void from_json(const ordered_json& json, Listing& listing) {
   if (fields.has("engine_kinds")) listing.engine_kinds = fields.texts("engine_kinds");
   if (fields.has("drawn_kinds")) listing.drawn_kinds = fields.texts("drawn_kinds");
   if (fields.has("combinable")) listing.combinable = fields.list<Combinable>("combinable");
+  listing.warm = fields.has("warm") && fields.boolean("warm");
   if (fields.has("why_no_threads")) listing.why_no_threads = fields.text("why_no_threads");
 }
 

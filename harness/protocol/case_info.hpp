@@ -147,6 +147,7 @@ struct Listing {
   std::vector<SeedInfo> seeds;
   /// The first is the default. Empty for a program of plain multi-rank tests.
   std::vector<ProfileInfo> profiles;
+  bool warm = false;  ///< Ranks can be copies of one process of the program (warm_socket.hpp).
   std::string why_no_threads;  ///< The reason why ranks cannot be threads. Empty: they can.
 };
 

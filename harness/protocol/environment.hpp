@@ -15,6 +15,8 @@ inline constexpr char parent[] = "SHARDPROOF_PARENT";  ///< Pid of the launcher.
 /// Pid of the process whose tools examine a rank that hangs. Not set: the parent above.
 inline constexpr char tracer[] = "SHARDPROOF_TRACER";
 inline constexpr char debug[] = "SHARDPROOF_DEBUG";    ///< Set for a rank that must wait for a debugger.
+/// Only in a warm process: text without a meaning. Its place becomes free for the variables of ranks.
+inline constexpr char room[] = "SHARDPROOF_ROOM";
 /// File or directory for the process's record of its NCCL calls.
 inline constexpr char nccl_tap[] = "SHARDPROOF_NCCL_TAP";
 inline constexpr char nccl_faults[] = "SHARDPROOF_NCCL_FAULTS";  ///< Faults for some of these calls (nccl_faults.hpp).

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <system_error>
 
@@ -26,9 +27,9 @@ constexpr std::size_t longest_answer = 65536, longest_text = 8000, most_warnings
 
 [[noreturn]] void fail(const char* what) { throw std::system_error(errno, std::generic_category(), what); }
 
-// A request's environment is longer than some sockets allow, and may contain any byte but NUL. So it travels in a file.
-// The descriptors of a request are this file, standard output and standard error.
-constexpr std::size_t descriptors_of_request = 3;
+// A request is longer than some sockets allow, and may contain any byte but NUL. So it travels in a file. The
+// descriptors of a request are this file and the gate.
+constexpr std::size_t descriptors_of_request = 2;
 using Descriptors = std::array<int, descriptors_of_request>;
 
 struct Ancillary {
@@ -36,11 +37,11 @@ struct Ancillary {
 };
 
 FileDescriptor written(const std::string& text) {
-  FileDescriptor file(::memfd_create("shardproof-environment", MFD_CLOEXEC));
-  if (!file) fail("memfd_create for a rank's environment");
+  FileDescriptor file(::memfd_create("shardproof-request", MFD_CLOEXEC));
+  if (!file) fail("memfd_create for a request for ranks");
   for (std::size_t done = 0; done < text.size();) {
     const ssize_t count = ::write(file.get(), text.data() + done, text.size() - done);
-    if (count < 0) fail("write a rank's environment");
+    if (count < 0) fail("write a request for ranks");
     done += static_cast<std::size_t>(count);
   }
   return file;
@@ -51,10 +52,72 @@ std::string whole(const FileDescriptor& file) {
   std::array<char, 65536> part{};
   for (;;) {
     const ssize_t count = ::pread(file.get(), part.data(), part.size(), static_cast<off_t>(text.size()));
-    if (count < 0) fail("read a rank's environment");
+    if (count < 0) fail("read a request for ranks");
     if (count == 0) return text;
     text.append(part.data(), static_cast<std::size_t>(count));
   }
+}
+
+/// Lists of texts as one text: each list begins with its length, and each text ends with NUL.
+class Encoder {
+ public:
+  void add(std::string_view one) { (text_ += one) += '\0'; }
+  void add(const std::vector<std::string>& all) {
+    add(std::to_string(all.size()));
+    for (const std::string& one : all) add(one);
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+class Decoder {
+ public:
+  explicit Decoder(std::string_view text) : rest_(text) {}
+  std::string one() {
+    const std::size_t end = rest_.find('\0');
+    if (end == std::string_view::npos) throw std::invalid_argument("a request that ends too early");
+    std::string text(rest_.substr(0, end));
+    rest_.remove_prefix(end + 1);
+    return text;
+  }
+  std::size_t length() {
+    const std::string digits = one();
+    std::size_t length = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), length);
+    if (error != std::errc() || end != digits.data() + digits.size() || length > rest_.size())
+      throw std::invalid_argument("a request with a malformed length");
+    return length;
+  }
+  std::vector<std::string> all() {
+    std::vector<std::string> texts(length());
+    for (std::string& text : texts) text = one();
+    return texts;
+  }
+
+ private:
+  std::string_view rest_;
+};
+
+std::string encoded(const CopyRequest& request) {
+  Encoder encoder;
+  encoder.add(request.environment);
+  encoder.add(std::to_string(request.ranks.size()));
+  for (const RankRequest& rank : request.ranks) {
+    encoder.add(rank.environment);
+    encoder.add(rank.standard_output);
+    encoder.add(rank.standard_error);
+  }
+  return encoder.text();
+}
+
+CopyRequest decoded(const std::string& text) {
+  Decoder decoder(text);
+  CopyRequest request{.environment = decoder.all(), .ranks = std::vector<RankRequest>(decoder.length())};
+  for (RankRequest& rank : request.ranks)
+    rank = {.environment = decoder.all(), .standard_output = decoder.one(), .standard_error = decoder.one()};
+  return request;
 }
 
 /// The bytes of the next message; nothing once the other end is closed. `message` has room for descriptors that come
@@ -123,21 +186,19 @@ std::pair<FileDescriptor, FileDescriptor> make_warm_sockets() {
   return {FileDescriptor(ends[0]), FileDescriptor(ends[1])};
 }
 
-void send_request(int socket, std::span<const std::string> environment, int standard_output, int standard_error) {
-  std::string text;
-  for (const std::string& variable : environment) (text += variable) += '\0';
-  const FileDescriptor file = written(text);
-  const Descriptors descriptors{file.get(), standard_output, standard_error};
+void send_request(int socket, const CopyRequest& request, int gate) {
+  const FileDescriptor file = written(encoded(request));
+  const Descriptors descriptors{file.get(), gate};
   Ancillary ancillary;
   auto* const header = reinterpret_cast<cmsghdr*>(ancillary.bytes.data());
   header->cmsg_level = SOL_SOCKET;
   header->cmsg_type = SCM_RIGHTS;
   header->cmsg_len = CMSG_LEN(sizeof descriptors);
   std::memcpy(CMSG_DATA(header), descriptors.data(), sizeof descriptors);
-  send(socket, "rank", &ancillary);
+  send(socket, "ranks", &ancillary);
 }
 
-std::optional<CopyRequest> receive_request(int socket) {
+std::optional<ReceivedRequest> receive_request(int socket) {
   Ancillary ancillary;
   msghdr message{};
   message.msg_control = ancillary.bytes.data();
@@ -147,16 +208,8 @@ std::optional<CopyRequest> receive_request(int socket) {
   std::vector<FileDescriptor> descriptors = descriptors_of(message);
   require_whole(message, longest_request);
   if (descriptors.size() != descriptors_of_request)
-    throw std::invalid_argument("a request without its three descriptors");
-  CopyRequest request{
-      .environment = {}, .standard_output = std::move(descriptors[1]), .standard_error = std::move(descriptors[2])};
-  const std::string text = whole(descriptors[0]);
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = text.find('\0', begin);
-    request.environment.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return request;
+    throw std::invalid_argument("a request without its two descriptors");
+  return ReceivedRequest{.request = decoded(whole(descriptors[0])), .gate = std::move(descriptors[1])};
 }
 
 void send_answer(int socket, const CopyAnswer& answer) { send(socket, to_text(answer), nullptr); }
@@ -172,8 +225,8 @@ std::optional<CopyAnswer> receive_answer(int socket) {
 std::string to_text(const CopyAnswer& answer) {
   const std::string_view error =
       base::beginning_within(answer.error ? *answer.error : std::string_view(), longest_text);
-  nlohmann::ordered_json json{{"process", answer.process}};
-  if (answer.error) json = {{"error", error}};
+  nlohmann::ordered_json json{{"processes", answer.processes}};
+  if (answer.error) json["error"] = error;
   if (answer.warnings.empty()) return base::dump_line(json);
   std::size_t left = longest_text - error.size();
   std::vector<std::string> reported;
@@ -199,9 +252,11 @@ CopyAnswer read_answer(const std::string& text) {
   const base::Fields fields(json, "answer");
   CopyAnswer answer;
   if (fields.has("error")) answer.error = fields.text("error");
-  else answer.process = fields.integer<pid_t>("process");
+  if (!answer.error || fields.has("processes")) {
+    for (const auto& process : fields.array("processes"))
+      answer.processes.push_back(base::read_integer<pid_t>(process, fields.where("processes"), 1));
+  }
   if (fields.has("warnings")) answer.warnings = fields.texts("warnings");
-  if (answer.process < 0) base::refuse(fields.where("process"), "a process id", json["process"]);
   return answer;
 }
 

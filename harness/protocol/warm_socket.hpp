@@ -1,12 +1,11 @@
 // The messages between a launcher and a warm process. A warm process runs the worker's program and has done once what
-// takes long and is the same for all ranks; ranks are copies of it. It reports that it is ready. Then it answers
-// requests one by one. Each request is for one rank, which does not begin before the answer has been sent.
+// is the same for all ranks; ranks are copies of it. It reports that it is ready. Then it answers requests one by one.
+// Each request is for the ranks of one world. No rank begins before the launcher has its process id and lets it begin.
 #pragma once
 
 #include <sys/types.h>
 
 #include <optional>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,16 +21,28 @@ inline constexpr int warm_socket = 3;
 /// std::system_error.
 std::pair<base::FileDescriptor, base::FileDescriptor> make_warm_sockets();
 
-/// The environment and the outputs with which a rank begins.
+/// The variables and the files of one rank.
+struct RankRequest {
+  std::vector<std::string> environment;  ///< NAME=value, after the variables of all ranks
+  std::string standard_output, standard_error;  ///< files, which the rank makes
+};
+
+/// A request for ranks of one world.
 struct CopyRequest {
-  std::vector<std::string> environment;  ///< NAME=value, the complete environment
-  base::FileDescriptor standard_output, standard_error;
+  std::vector<std::string> environment;  ///< NAME=value, for each rank
+  std::vector<RankRequest> ranks;
+};
+
+/// A request, with the end of a pipe from which each rank reads one byte before it begins.
+struct ReceivedRequest {
+  CopyRequest request;
+  base::FileDescriptor gate;
 };
 
 struct CopyAnswer {
-  /// The rank's process. The launcher is its parent by then, and its process group is its own. 0: no rank was
-  /// requested.
-  pid_t process = 0;
+  /// The ranks' processes, in the order of the request. The launcher is the parent of each by then, and each leads its
+  /// own process group. With an error: the ranks that exist, which do not begin.
+  std::vector<pid_t> processes;
   std::optional<std::string> error;  ///< Nothing: success.
   /// The subject's warnings during its preparation. Many or long warnings are cut: only the first are kept. The last
   /// one then says how many more there were.
@@ -42,8 +53,9 @@ struct CopyAnswer {
 // std::invalid_argument for bytes that are not such a message. Receivers wait, and return nothing once the other end is
 // closed.
 
-void send_request(int socket, std::span<const std::string> environment, int standard_output, int standard_error);
-std::optional<CopyRequest> receive_request(int socket);
+/// `gate`: the end of a pipe for reading. Closing its other end instead of writing ends the ranks.
+void send_request(int socket, const CopyRequest& request, int gate);
+std::optional<ReceivedRequest> receive_request(int socket);
 void send_answer(int socket, const CopyAnswer& answer);
 std::optional<CopyAnswer> receive_answer(int socket);
 

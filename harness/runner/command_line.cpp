@@ -103,9 +103,9 @@ bool are_own(std::span<const std::string_view> arguments) {
   return std::ranges::any_of(own, [&](std::string_view name) { return has_option(arguments, name); });
 }
 
-void require_alone(const CommandLine& line, bool has_subject, bool has_more) {
+void require_alone(const CommandLine& line, bool has_more) {
   const bool is_warm = line.mode == CommandLine::Mode::warm;
-  if (is_warm && (has_more || !has_subject))
+  if (is_warm && has_more)
     throw UsageError("--warm takes --subject and nothing else: it becomes the ranks that its launcher asks for");
   if (!is_warm && (has_more || !line.subject.empty()))
     throw UsageError("--list-json takes nothing but --subject with the path of a shared object: it lists all cases");
@@ -169,7 +169,7 @@ CommandLine parse_command_line(std::span<const std::string_view> arguments) {
     }
   }
   if (line.mode == CommandLine::Mode::warm || line.mode == CommandLine::Mode::list) {
-    require_alone(line, has_subject, !line.filters.empty() || !only_foreign.empty());
+    require_alone(line, !line.filters.empty() || !only_foreign.empty());
     return line;
   }
   if (has_subject && only_foreign.empty()) only_foreign = "--subject";
@@ -197,7 +197,7 @@ std::string usage(std::string_view program) {
       "or a [tag].\n"
       "\n"
       "  {0} --list-json [--subject ./LIBRARY.so]      the cases as JSON, for launchers\n"
-      "  {0} --warm --subject NAME or ./LIBRARY.so     stays, and becomes ranks on request, for launchers\n"
+      "  {0} --warm [--subject NAME or ./LIBRARY.so]   stays, and becomes ranks on request, for launchers\n"
       "  {0} --check-scenario FILE [--ranks N]         how many ranks can play a document (N can), for launchers\n"
       "  {0} --make-scenario SEED --ranks N,…          random documents as JSON, one in a line, for launchers: "
       "of --count seeds, for\n"

@@ -18,9 +18,9 @@ extern "C" {
 
 namespace shardproof::runner {
 
-namespace {
-
 bool has_coverage() { return __gcov_exit != nullptr || __gcov_dump != nullptr || __llvm_profile_write_file != nullptr; }
+
+namespace {
 
 /// SIGTERM has its default effect again when this function runs, and is not blocked (SA_RESETHAND, SA_NODEFER).
 void save_and_end(int number) {

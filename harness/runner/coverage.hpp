@@ -5,6 +5,9 @@
 
 namespace shardproof::runner {
 
+/// Whether the program was built with coverage.
+bool has_coverage();
+
 /// Makes SIGTERM write the coverage data of this process first, and then end the process. The launcher sends SIGTERM to
 /// a rank that it has to end, and SIGKILL half a second later.
 ///

@@ -19,6 +19,7 @@
 #include "harness/base/json_parse.hpp"
 #include "harness/runner/command_line.hpp"
 #include "harness/runner/thread_runs.hpp"
+#include "harness/runner/warm.hpp"
 
 namespace shardproof::runner {
 
@@ -179,6 +180,7 @@ protocol::Listing make_listing(const Program& program, const ProgramExtension& e
   require_known_clauses(listing);
   listing.seeds = cases::seeds_of(cases);
   listing.profiles = parse_profiles(program.profiles);
+  listing.warm = !plain_copier().prepare().error;
   listing.why_no_threads = ThreadRuns::why_none();
   return listing;
 }

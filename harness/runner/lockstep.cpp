@@ -8,7 +8,7 @@
 #include <chrono>
 #include <optional>
 #include <ranges>
-#include <unordered_map>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -231,15 +231,12 @@ class Observer final : public BodyListener {
 
 class Lockstep {
  public:
-  Lockstep(World& world, std::span<const BoundCase> cases, BodyRunner& runner)
-      : world_(world), runner_(runner), process_(world.plan().fabric == protocol::thread_fabric) {
-    for (const BoundCase& bound : cases) cases_.emplace(bound.info.id, &bound);
-  }
+  Lockstep(World& world, std::span<const BoundCase* const> cases, BodyRunner& runner)
+      : world_(world), runner_(runner), process_(world.plan().fabric == protocol::thread_fabric), cases_(cases) {}
 
   LockstepEnd run() {
-    const auto& plan = world_.plan().cases;
-    for (std::uint64_t position = 0; position < plan.size(); ++position) {
-      run(*cases_.at(plan[position]), position);
+    for (std::uint64_t position = 0; position < cases_.size(); ++position) {
+      run(*cases_[position], position);
       if (!end_.cut_short.empty()) break;
     }
     return end_;
@@ -345,13 +342,13 @@ class Lockstep {
   const protocol::WorldDirectory directory_{world_.plan().directory};
   BodyRunner& runner_;
   ProcessState process_;
-  std::unordered_map<std::string, const BoundCase*> cases_;
+  std::span<const BoundCase* const> cases_;  ///< by position
   LockstepEnd end_;
 };
 
 }  // namespace
 
-LockstepEnd run_in_lockstep(World& world, std::span<const BoundCase> cases, BodyRunner& runner) {
+LockstepEnd run_in_lockstep(World& world, std::span<const BoundCase* const> cases, BodyRunner& runner) {
   return Lockstep(world, cases, runner).run();
 }
 

@@ -19,13 +19,13 @@ struct LockstepEnd {
   bool is_by_case = false;
 };
 
-/// Runs the cases of the world's plan with `runner`. All of them must be in `cases`. Each rank writes its own results
-/// to its own stream.
+/// Runs the cases of the world's plan with `runner`. `cases` are the plan's cases, in its order. Each rank writes its
+/// own results to its own stream.
 ///
 /// Throws
 /// - Released if the world is doomed. A running case is then already written as released.
 /// - WorldMismatch if the ranks do not agree on the next case.
 /// - std::system_error if an event cannot be written.
-LockstepEnd run_in_lockstep(world::World& world, std::span<const cases::BoundCase> cases, BodyRunner& runner);
+LockstepEnd run_in_lockstep(world::World& world, std::span<const cases::BoundCase* const> cases, BodyRunner& runner);
 
 }  // namespace shardproof::runner

@@ -27,6 +27,6 @@ ProgramExtension::ServiceMaker ProgramExtension::services(const protocol::WorldP
   return [] { return std::make_unique<world::CaseService>(); };
 }
 
-std::optional<int> ProgramExtension::stay_warm(const runner::CommandLine& /*line*/) const { refuse("has no subject"); }
+runner::Copier ProgramExtension::copier(const runner::CommandLine& /*line*/) const { refuse("has no subject"); }
 
 }  // namespace shardproof

@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,6 +13,7 @@
 #include "harness/cases/bound_case.hpp"
 #include "harness/protocol/world_plan.hpp"
 #include "harness/runner/command_line.hpp"
+#include "harness/runner/warm.hpp"
 #include "harness/world/case_service.hpp"
 
 namespace shardproof {
@@ -37,9 +37,8 @@ class ProgramExtension {
   virtual std::vector<cases::BoundCase> play_cases(const protocol::WorldPlan& plan) const;
   /// Returns a function that makes the service of one rank.
   virtual ServiceMaker services(const protocol::WorldPlan& plan) const;
-  /// Makes ranks from copies of this process until the launcher is gone, and returns the exit code. Returns nullopt in
-  /// a copy, which must now run as a rank.
-  virtual std::optional<int> stay_warm(const runner::CommandLine& line) const;
+  /// How a process is prepared for copies, and copied, where the command line names a subject.
+  virtual runner::Copier copier(const runner::CommandLine& line) const;
 };
 
 }  // namespace shardproof

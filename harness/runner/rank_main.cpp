@@ -9,11 +9,15 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
-#include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <stdexcept>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
+#include <variant>
+#include <vector>
 
 #include "harness/base/digest.hpp"
 #include "harness/base/json_parse.hpp"
@@ -35,6 +39,8 @@
 #include "harness/runner/lockstep.hpp"
 #include "harness/runner/rank_threads.hpp"
 #include "harness/runner/thread_runs.hpp"
+#include "harness/runner/warm.hpp"
+#include "harness/world/connection.hpp"
 #include "harness/world/lifeline.hpp"
 #include "harness/world/world.hpp"
 
@@ -55,32 +61,52 @@ class CouldNotGoOn : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-world::Membership membership(const Program& program, std::span<const BoundCase> cases,
-                             const ProgramExtension::ServiceMaker& make_service) {
+/// The parts that all ranks of a world of our launcher share. A warm process prepares it for ranks that are its copies.
+struct CommonWorld {
+  WorldPlan plan;
+  std::vector<BoundCase> played;  ///< if the plan makes cases
+  std::span<const BoundCase> cases;
+  std::vector<const BoundCase*> planned;  ///< in the order of the plan
+  std::string digest;  ///< of the cases' ids
+  std::unique_ptr<runner::CatchRun> catch_run;  ///< for ranks that are processes; nullptr: each rank makes its own
+  std::optional<world::Connection> connection;  ///< for ranks that are processes; nullopt: each rank connects itself
+};
+
+std::string digest_of(std::span<const BoundCase> cases) {
   std::string ids;
-  for (const BoundCase& bound : cases) ids += bound.info.id + '\n';
+  for (const BoundCase& bound : cases) (ids += bound.info.id) += '\n';
+  return fmt::format("{} ({:016x})", cases.size(), base::digest(ids));
+}
+
+world::Membership membership(const Program& program, std::string cases,
+                             const ProgramExtension::ServiceMaker& make_service) {
   return {.suite_version = program.suite_version,
           .build = runner::build_id(),
-          .cases = fmt::format("{} ({:016x})", cases.size(), base::digest(ids)),
+          .cases = std::move(cases),
           .service = make_service()};
 }
 
 // Catch2 draws the same random numbers on all ranks.
 std::uint32_t catch_seed(const WorldPlan& plan) { return static_cast<std::uint32_t>(plan.seed); }
 
-void check_plan(const WorldPlan& plan, std::span<const BoundCase> cases) {
-  std::map<std::string_view, int> world_sizes;
-  for (const BoundCase& bound : cases) world_sizes.emplace(bound.info.id, bound.info.world_size);
+/// The plan's cases, in its order.
+std::vector<const BoundCase*> planned_cases(const WorldPlan& plan, std::span<const BoundCase> cases) {
+  std::unordered_map<std::string_view, const BoundCase*> by_id;
+  for (const BoundCase& bound : cases) by_id.emplace(bound.info.id, &bound);
+  std::vector<const BoundCase*> planned;
   for (const std::string& id : plan.cases) {
-    const auto found = world_sizes.find(id);
-    if (found == world_sizes.end())
+    const auto found = by_id.find(id);
+    if (found == by_id.end())
       throw UsageError(fmt::format("the plan names case {}, which this program does not declare", id));
-    if (found->second != plan.size)
+    if (found->second->info.world_size != plan.size)
       throw UsageError(fmt::format("case {} does not belong in a world of {} ranks", id, plan.size));
+    planned.push_back(found->second);
   }
+  return planned;
 }
 
-runner::LockstepEnd run_to_the_end(world::World& world, std::span<const BoundCase> cases, runner::BodyRunner& runner) {
+runner::LockstepEnd run_to_the_end(world::World& world, std::span<const BoundCase* const> cases,
+                                   runner::BodyRunner& runner) {
   try {
     const runner::LockstepEnd end = runner::run_in_lockstep(world, cases, runner);
     world.leave(end.cut_short, end.is_by_case);
@@ -95,14 +121,13 @@ runner::LockstepEnd run_to_the_end(world::World& world, std::span<const BoundCas
   }
 }
 
-void take_part(const WorldPlan& plan, int rank, const Program& program, std::span<const BoundCase> cases,
-               const ProgramExtension::ServiceMaker& make_service) {
+void take_part(const WorldPlan& plan, int rank, world::Membership membership, std::span<const BoundCase* const> cases,
+               const world::World::Connector& connect, std::unique_ptr<runner::CatchRun> catch_run) {
   if (rank >= plan.size) throw UsageError(fmt::format("rank {} is not in a world of {} ranks", rank, plan.size));
-  check_plan(plan, cases);
-  world::World world(plan, rank, membership(program, cases, make_service), world::connect_process);
+  world::World world(plan, rank, std::move(membership), connect);
   runner::wait_for_debugger_if_asked();
-  runner::CatchRun runner(catch_seed(plan));
-  const runner::LockstepEnd end = run_to_the_end(world, cases, runner);
+  if (!catch_run) catch_run = std::make_unique<runner::CatchRun>(catch_seed(plan));
+  const runner::LockstepEnd end = run_to_the_end(world, cases, *catch_run);
   if (!end.is_defective) return;
   complain(fmt::format("rank {} leaves its world: {}", rank, end.cut_short));
   // Exit without exit handlers. Threads of the vendors' libraries may still run work that did not end when it was
@@ -112,15 +137,15 @@ void take_part(const WorldPlan& plan, int rank, const Program& program, std::spa
   std::_Exit(rank_left);
 }
 
-void take_every_part(const WorldPlan& plan, const Program& program, std::span<const BoundCase> cases,
+void take_every_part(const CommonWorld& common, const Program& program,
                      const ProgramExtension::ServiceMaker& make_service) {
+  const WorldPlan& plan = common.plan;
   if (plan.size > protocol::max_threads)
     throw UsageError(
         fmt::format("{} ranks in one process are too many: it may have {}", plan.size, protocol::max_threads));
-  check_plan(plan, cases);
   // Make all members in this thread: a program's factories do not have to be thread-safe.
   std::vector<world::Membership> members;
-  for (int rank = 0; rank < plan.size; ++rank) members.push_back(membership(program, cases, make_service));
+  for (int rank = 0; rank < plan.size; ++rank) members.push_back(membership(program, common.digest, make_service));
   const world::Connection shared = world::connect_threads(plan);
   runner::wait_for_debugger_if_asked();
   runner::ThreadRuns runs(catch_seed(plan));
@@ -128,7 +153,7 @@ void take_every_part(const WorldPlan& plan, const Program& program, std::span<co
     const auto runner = runs.for_rank();
     world::World world(plan, rank, std::move(members[static_cast<std::size_t>(rank)]),
                        [&](const WorldPlan&) { return shared; });
-    run_to_the_end(world, cases, *runner);
+    run_to_the_end(world, common.planned, *runner);
   });
 }
 
@@ -150,36 +175,77 @@ void tie_life_to_launcher() {
   if (parent != 0) world::tie_life_to(parent, process_in(protocol::environment::tracer));
 }
 
-int run_ranks_of_ours(const std::string& plan_file, const Program& program, const ProgramExtension& extension,
-                      std::span<const BoundCase> cases) {
-  runner::save_coverage_at_sigterm();
+CommonWorld read_world(const std::string& plan_file, const ProgramExtension& extension,
+                       std::span<const BoundCase> cases) {
   std::ifstream file(plan_file);
   if (!file) throw std::runtime_error(fmt::format("cannot read the plan {}", plan_file));
-  const auto plan = base::parse_json(file).get<WorldPlan>();
-  const bool is_one_process = plan.fabric == protocol::thread_fabric;
+  CommonWorld common{.plan = base::parse_json(file).get<WorldPlan>(), .cases = cases};
+  if (!common.plan.scenarios.empty()) {
+    common.played = extension.play_cases(common.plan);
+    common.cases = common.played;
+  } else if (std::vector<BoundCase> drawn = cases::drawn_cases(cases, common.plan.cases); !drawn.empty()) {
+    common.played.assign(cases.begin(), cases.end());
+    std::ranges::move(drawn, std::back_inserter(common.played));
+    common.cases = common.played;
+  }
+  common.planned = planned_cases(common.plan, common.cases);
+  common.digest = digest_of(common.cases);
+  return common;
+}
+
+bool has_thread_ranks(const WorldPlan& plan) { return plan.fabric == protocol::thread_fabric; }
+
+/// In a warm process. An error comes again in each rank, which reports it.
+std::optional<CommonWorld> prepare_world(const ProgramExtension& extension, std::span<const BoundCase> cases) {
+  try {
+    const char* const plan_file = std::getenv(protocol::environment::plan);
+    if (plan_file == nullptr) return std::nullopt;
+    CommonWorld common = read_world(plan_file, extension, cases);
+    if (!has_thread_ranks(common.plan)) {
+      common.connection = world::connect_process(common.plan);
+      common.catch_run = std::make_unique<runner::CatchRun>(catch_seed(common.plan));
+    }
+    return common;
+  } catch (...) {
+    return std::nullopt;
+  }
+}
+
+/// `prepared`: by a warm process that this process is a copy of.
+int run_ranks_of_ours(const std::string& plan_file, const Program& program, const ProgramExtension& extension,
+                      std::span<const BoundCase> cases, std::optional<CommonWorld> prepared, runner::StartGate gate) {
+  runner::save_coverage_at_sigterm();
+  CommonWorld common = prepared ? std::move(*prepared) : read_world(plan_file, extension, cases);
+  const WorldPlan& plan = common.plan;
+  const bool is_one_process = has_thread_ranks(plan);
   const auto identity =
       is_one_process ? std::nullopt : protocol::identity([](const char* name) { return std::getenv(name); });
   // Before a subject can install handlers of its own, and before Catch2 notes the present ones.
   runner::save_crashes(plan.rendezvous, identity ? std::optional(identity->rank) : std::nullopt);
+  const auto begin = [&gate] {
+    if (!gate.is_closed()) return;
+    gate.wait();
+    tie_life_to_launcher();  // not before: the launcher may not be the parent yet
+  };
+  // A subject is code of a user. Without one, the rank has more to do before it must wait for the others.
+  if (is_one_process || !plan.subject.empty() || !plan.fault.empty()) begin();
   const ProgramExtension::ServiceMaker make_service = extension.services(plan);
-  std::vector<BoundCase> played;
-  if (!plan.scenarios.empty()) {
-    played = extension.play_cases(plan);
-    cases = played;
-  } else if (std::vector<BoundCase> drawn = cases::drawn_cases(cases, plan.cases); !drawn.empty()) {
-    played.assign(cases.begin(), cases.end());
-    std::ranges::move(drawn, std::back_inserter(played));
-    cases = played;
-  }
   if (is_one_process) {
-    take_every_part(plan, program, cases, make_service);
+    take_every_part(common, program, make_service);
     return rank_left;
   }
   if (!identity || identity->launcher != "shardproof") {
     throw UsageError(fmt::format("{} is set but {} is not: a launcher sets both", protocol::environment::plan,
                                  protocol::environment::rank));
   }
-  take_part(plan, identity->rank, program, cases, make_service);
+  take_part(
+      plan, identity->rank, membership(program, common.digest, make_service), common.planned,
+      [&](const WorldPlan&) {
+        world::Connection connection = common.connection ? *common.connection : world::connect_process(plan);
+        connection.before_meeting = begin;
+        return connection;
+      },
+      std::move(common.catch_run));
   return rank_left;
 }
 
@@ -193,7 +259,9 @@ int run_as_rank_of_others(const CommandLine& line, const Program& program, const
   }
   const runner::ForeignWorld world(*identity, line,
                                    runner::make_listing(program, extension, line.subject_library, cases));
-  take_part(world.plan(), identity->rank, program, cases, extension.services(world.plan()));
+  const std::vector<const BoundCase*> planned = planned_cases(world.plan(), cases);
+  take_part(world.plan(), identity->rank, membership(program, digest_of(cases), extension.services(world.plan())),
+            planned, world::connect_process, nullptr);
   return rank_left;
 }
 
@@ -219,7 +287,9 @@ int run(std::span<char*> argv, const Program& program, const ProgramExtension& e
   using Mode = CommandLine::Mode;
   if (line.mode == Mode::list_gpus || line.mode == Mode::make_scenario || line.mode == Mode::shrink_scenario)
     return extension.answer(line);
-  cases::BoundCases bound = cases::bind_cases(declared_cases(), declared_suite_engines(), declared_engine_clauses());
+  // The memory of the cases is not returned at the end of the process: that would cost each rank its own copy of it.
+  static cases::BoundCases& bound =
+      *new cases::BoundCases(cases::bind_cases(declared_cases(), declared_suite_engines(), declared_engine_clauses()));
   std::ranges::move(extension.problems(bound.cases), std::back_inserter(bound.problems));
   if (const std::string plain = runner::CatchRun::plain_test_case(); !plain.empty()) {
     bound.problems.push_back(
@@ -230,18 +300,24 @@ int run(std::span<char*> argv, const Program& program, const ProgramExtension& e
     for (const std::string& problem : bound.problems) complain(problem);
     return line.mode == Mode::list ? runner::answer_with_problems(bound.problems) : protocol::rank_usage;
   }
+  std::optional<CommonWorld> prepared;
+  runner::StartGate gate;
   switch (line.mode) {
     case Mode::check_scenario: return extension.answer(line);
     case Mode::list: return runner::answer_with_cases(program, extension, line.subject_library, bound.cases);
-    case Mode::warm:
-      if (const auto code = extension.stay_warm(line)) return *code;
-      tie_life_to_launcher();  // the launcher of the rank that this process has become
+    case Mode::warm: {
+      const bool has_subject = !line.subject.empty() || !line.subject_library.empty();
+      auto end = runner::stay_warm(has_subject ? extension.copier(line) : runner::plain_copier(),
+                                   [&] { prepared = prepare_world(extension, bound.cases); });
+      if (const int* const code = std::get_if<int>(&end)) return *code;
+      gate = std::get<runner::StartGate>(std::move(end));
       break;
+    }
     case Mode::foreign: return run_as_rank_of_others(line, program, extension, bound.cases);
     default: break;
   }
   if (const char* plan = std::getenv(protocol::environment::plan))
-    return run_ranks_of_ours(plan, program, extension, bound.cases);
+    return run_ranks_of_ours(plan, program, extension, bound.cases, std::move(prepared), std::move(gate));
   require_no_foreign_launcher();
   runner::become_launcher(name, arguments);
 }

@@ -168,14 +168,15 @@ void World::meet(std::chrono::milliseconds for_others_to_come) {
                                             {"fault", plan_.fault},
                                             {"fabric", plan_.fabric},
                                             {"device", plan_.device}});
-  store_.put(key_of(rank_), mine);
-  // The ballots are digests. While they are equal, no rank needs to read W files.
+  if (connection_.before_meeting) connection_.before_meeting();
+  // The ballots are digests. While they are equal, no rank needs to write or read a file.
   const Deadline deadline = std::chrono::steady_clock::now() + for_others_to_come;
   const auto ballots = control_.agree(rank_, {.value = base::digest(mine), .text = ballot_text_of(host_)}, deadline);
   placement_ = placement_of(ballots);
   const auto differs =
       std::ranges::find_if(ballots, [&](const auto& ballot) { return ballot.value != ballots.front().value; });
   if (differs == ballots.end()) return;
+  store_.put(key_of(rank_), mine);
   const auto other = static_cast<int>(differs - ballots.begin());
   const std::array keys{key_of(0), key_of(other)};
   const std::vector<std::string> values = store_.wait(keys, deadline);

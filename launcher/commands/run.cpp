@@ -196,6 +196,9 @@ class RunCommand final : public Subcommand {
                   "reads it, in the environment of the rank (docs/reliability.md).");
     options.list(course_group, "--wrap-ranks", texts_.wrap_ranks, "N[,N...]",
                  "Let --rank-wrapper start these ranks only. The default is every rank.");
+    options.flag(course_group, "--no-warm", texts_.no_warm,
+                 "Start each rank by itself. Without it, ranks are copies of one process of the program "
+                 "(docs/reliability.md).");
     options.value(course_group, "--launcher", texts_.launcher, "COMMAND",
                   "Let this command start the ranks of each world on this host, for example 'mpirun -n {ranks}', 'srun "
                   "-n {ranks}' or 'torchrun --no-python --nproc-per-node {ranks}'. {ranks} becomes the size of the "
@@ -240,6 +243,9 @@ class RunCommand final : public Subcommand {
     options_.plan.order = order(texts_.order);
     options_.plan.repeat = static_cast<int>(whole_number("--repeat", texts_.repeat, 1, 1'000'000));
     options_.plan.jobs = static_cast<int>(whole_number("--jobs", texts_.jobs, 1, 1'000));
+    // A wrapper or a debugger is for a process that starts like any other process.
+    const bool is_examined = texts_.rank_wrapper || texts_.debug;
+    options_.plan.copies = texts_.no_warm ? Copies::none : is_examined ? Copies::of_prepared_subjects : Copies::all;
     options_.plan.shard = parse_shard(texts_.shard);
     if (texts_.generated)
       options_.plan.generated = static_cast<int>(whole_number("--generated", *texts_.generated, 0, 1'000'000));
@@ -471,6 +477,7 @@ class RunCommand final : public Subcommand {
   struct Texts {
     std::string message_format = "text";
     std::string order = "listed", shard = "1/1", repeat = "1", jobs = "1", retries = "0", max_hangs = "5";
+      bool no_warm = false;
     std::optional<std::string> seed, debug, nccl_faults, generated, rank_wrapper, launcher, host_silence, skip_code,
         slowest;
     bool nccl_tap = false;

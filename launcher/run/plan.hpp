@@ -28,6 +28,9 @@ struct Shard {
 /// Reads `2/5`. Throws CommandError.
 Shard parse_shard(std::string_view text);
 
+/// The ranks that are copies of one process. All others are started one by one.
+enum class Copies : std::uint8_t { all, of_prepared_subjects, none };
+
 enum class Order : std::uint8_t { listed, random };
 
 /// The guard of a host answers four times in that time, and does little else.
@@ -68,6 +71,7 @@ struct PlanOptions {
   int jobs = 1;  ///< worlds that may run at the same time
   std::string launcher;  ///< a command that starts the ranks of a world; empty: the launcher starts them
   std::chrono::milliseconds host_silence = default_host_silence;  ///< a host of such ranks is lost after it
+  Copies copies = Copies::all;
   bool trace = false;
   std::optional<NcclTap> tap;  ///< ranks call NCCL through it; empty: they call NCCL directly
 };

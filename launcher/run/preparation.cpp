@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <system_error>
@@ -30,6 +31,12 @@ void find_backend(PlanOptions& options) {
                      fmt::format("--device {}: {}", options.device, why_missing(part, launcher_home())));
 }
 
+/// A script may read the variables of its rank, and a copy would not run it.
+bool is_script(const std::filesystem::path& program) {
+  std::ifstream file(program, std::ios::binary);
+  return file.get() == '#' && file.get() == '!';
+}
+
 }  // namespace
 
 Worker find_subject(PlanOptions& options, const std::filesystem::path& worker, SignalWatch& signals) {
@@ -55,10 +62,17 @@ void find_gpus(const Worker& worker, PlanOptions& options, SignalWatch& signals)
 void warm_up(Worker& worker, const PlanOptions& options, const std::filesystem::path& log, SignalWatch& signals) {
   if (!worker.cache_variable.empty())
     worker.environment.push_back(fmt::format("{}={}", worker.cache_variable, (log.parent_path() / "cache").string()));
+  if (options.copies == Copies::none || options.tap || !options.launcher.empty()) return;
   const auto subject = std::ranges::find(worker.listing.subjects, options.subject, &protocol::SubjectInfo::name);
-  if (subject == worker.listing.subjects.end() || !subject->warm || options.tap || !options.launcher.empty()) return;
-  const std::string named = options.subject_library.empty() ? options.subject : options.subject_library.string();
-  worker.warm = std::make_shared<WarmProcess>(worker, named, log, signals);
+  if (subject != worker.listing.subjects.end() && subject->warm) {
+    const std::string named = options.subject_library.empty() ? options.subject : options.subject_library.string();
+    worker.warm = std::make_shared<WarmProcess>(worker, named, log, signals);
+  } else {
+    // A process that has used a GPU cannot be copied, and each rank has other variables for its GPU.
+    const bool is_on_gpus = options.device == protocol::cuda_device;
+    if (options.copies != Copies::all || is_on_gpus || !worker.listing.warm || is_script(worker.program)) return;
+    worker.warm = std::make_shared<WarmProcess>(worker, log, signals);
+  }
   worker.started.push_back(worker.warm->pid());
 }
 

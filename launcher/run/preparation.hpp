@@ -19,7 +19,7 @@ Worker find_subject(PlanOptions& options, const std::filesystem::path& worker, S
 ///   - usage if the backend is not a file, or the choice of GPUs is impossible.
 void find_gpus(const Worker& worker, PlanOptions& options, SignalWatch& signals);
 
-/// Starts a warm process for these options, if their subject uses one. Shows the user the subject's warnings. Ranks
+/// Starts a warm process for these options, if ranks can be its copies. Shows the user the subject's warnings. Ranks
 /// under the NCCL tap are not copies: the tap has to be loaded before their program. Ranks of a command of the user are
 /// no children of the launcher.
 ///

@@ -40,24 +40,87 @@ RankProcesses::RankProcesses(const protocol::WorldPlan& plan, const protocol::Wo
       processes_(static_cast<std::size_t>(plan.size)) {}
 
 std::optional<Ranks::Failure> RankProcesses::start() {
+  const std::vector<int> copied = ranks_to_copy();
+  try {
+    copy(copied);
+  } catch (const std::system_error& error) {
+    return Failure{.rank = copied.front(), .why = error.what()};
+  } catch (const WarmProcess::NoCopy& error) {
+    if (launch_.warm->is_required()) return Failure{.rank = copied.front(), .why = error.what()};
+    if (const auto warning = launch_.warm->take_warning(error); warning && launch_.print)
+      launch_.print("warning: " + *warning);
+  }
   for (int rank = 0; rank < plan_.size; ++rank) {
     try {
-      if (is_one_process() && rank > 0) {
-        share_process(rank);
-      } else {
-        auto started = std::make_shared<Process>(spawn(rank));
-        poller_.add(started->descriptor(), static_cast<std::uint64_t>(rank));
-        process(rank) = std::move(started);
-      }
+      if (is_one_process() && rank > 0) share_process(rank);
+      else if (!process(rank)) take(rank, spawn(rank));
     } catch (const std::system_error& error) {
-      return Failure{.rank = rank, .why = error.what()};
-    } catch (const WarmProcess::NoCopy& error) {
+      for (int later = rank; later < plan_.size; ++later) drop(later);
       return Failure{.rank = rank, .why = error.what()};
     }
-    ++alive_;
     if (is_debugged(rank)) print_debugger_hint(rank);
   }
   return std::nullopt;
+}
+
+void RankProcesses::take(int rank, Process started) {
+  process(rank) = std::make_shared<Process>(std::move(started));
+  poller_.add(process(rank)->descriptor(), static_cast<std::uint64_t>(rank));
+  ++alive_;
+}
+
+/// Kills the rank, if it lives.
+void RankProcesses::drop(int rank) {
+  if (!process(rank)) return;
+  poller_.remove(process(rank)->descriptor());
+  process(rank).reset();
+  --alive_;
+}
+
+/// A rank with a wrapper is a process of another program.
+std::vector<int> RankProcesses::ranks_to_copy() const {
+  std::vector<int> ranks;
+  if (launch_.warm == nullptr) return ranks;
+  for (int rank = 0; rank < (is_one_process() ? 1 : plan_.size); ++rank) {
+    if (!is_wrapped(rank)) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
+void RankProcesses::copy(const std::vector<int>& ranks) {
+  if (ranks.empty()) return;
+  protocol::CopyRequest request{.environment = common_environment(), .ranks = {}};
+  for (const int rank : ranks) {
+    request.ranks.push_back({.environment = own_environment(rank),
+                             .standard_output = directory_.standard_output(rank).string(),
+                             .standard_error = directory_.standard_error(rank).string()});
+  }
+  std::vector<Process> copies = launch_.warm->copy(request);
+  for (std::size_t i = 0; i < ranks.size(); ++i) take(ranks[i], std::move(copies[i]));
+}
+
+/// The variables that all ranks have.
+std::vector<std::string> RankProcesses::common_environment() const {
+  std::vector<std::string> variables = launch_.environment;
+  for (const auto& own : plan_.environment) {
+    std::erase_if(variables, [&](const std::string& entry) { return own.contains(entry.substr(0, entry.find('='))); });
+  }
+  variables.push_back(fmt::format("{}={}", protocol::environment::plan, directory_.plan().string()));
+  variables.push_back(fmt::format("{}={}", protocol::environment::parent, getpid()));
+  return variables;
+}
+
+std::vector<std::string> RankProcesses::own_environment(int rank) const {
+  std::vector<std::string> variables;
+  const auto set = [&](std::string_view name, const auto& value) {
+    variables.push_back(fmt::format("{}={}", name, value));
+  };
+  if (!plan_.environment.empty()) {
+    for (const auto& [name, value] : plan_.environment.at(static_cast<std::size_t>(rank))) set(name, value);
+  }
+  set(protocol::environment::rank, is_one_process() ? std::string(all_ranks) : std::to_string(rank));
+  if (is_debugged(rank)) set(protocol::environment::debug, 1);
+  return variables;
 }
 
 Process RankProcesses::spawn(int rank) {
@@ -65,28 +128,17 @@ Process RankProcesses::spawn(int rank) {
                              err = open_log(directory_.standard_error(rank));
   Command command{.program = launch_.worker,
                   .arguments = {},
-                  .environment = launch_.environment,
+                  .environment = common_environment(),
                   .standard_output = out.get(),
                   .standard_error = err.get()};
-  if (!plan_.environment.empty()) {
-    const auto& own = plan_.environment.at(static_cast<std::size_t>(rank));
-    std::erase_if(command.environment,
-                  [&](const std::string& entry) { return own.contains(entry.substr(0, entry.find('='))); });
-    for (const auto& [name, value] : own) command.environment.push_back(fmt::format("{}={}", name, value));
-  }
-  const auto set = [&](std::string_view name, const auto& value) {
-    command.environment.push_back(fmt::format("{}={}", name, value));
-  };
-  set(protocol::environment::plan, directory_.plan().string());
-  set(protocol::environment::parent, getpid());
-  set(protocol::environment::rank, is_one_process() ? std::string(all_ranks) : std::to_string(rank));
-  if (is_debugged(rank)) set(protocol::environment::debug, 1);
+  const std::vector<std::string> own = own_environment(rank);
+  command.environment.insert(command.environment.end(), own.begin(), own.end());
   if (is_wrapped(rank)) {
     command.program = "/bin/sh";
     command.arguments = {"-c", fmt::format("exec {} \"$@\"", launch_.wrapper.command), "sh", launch_.worker.string()};
     return Process::spawn(command);
   }
-  return launch_.warm != nullptr ? launch_.warm->copy(command) : Process::spawn(command);
+  return Process::spawn(command);
 }
 
 bool RankProcesses::is_wrapped(int rank) const {

@@ -30,7 +30,8 @@ class RankProcesses final : public Ranks {
   RankProcesses(const protocol::WorldPlan& plan, const protocol::WorldDirectory& directory, const WorldLaunch& launch,
                 Poller& poller);
 
-  /// Starts ranks in ascending order, and stops at the first rank that cannot be started.
+  /// First makes the ranks that are copies. Then starts the others in ascending order, and stops at the first rank that
+  /// cannot be started.
   std::optional<Failure> start() override;
   bool is_one_process() const override { return plan_.fabric == protocol::thread_fabric; }
   bool is_alive(int rank) const override { return process(rank) != nullptr; }
@@ -44,7 +45,14 @@ class RankProcesses final : public Ranks {
  private:
   const std::shared_ptr<Process>& process(int rank) const { return processes_[static_cast<std::size_t>(rank)]; }
   std::shared_ptr<Process>& process(int rank) { return processes_[static_cast<std::size_t>(rank)]; }
+  std::vector<int> ranks_to_copy() const;
+  /// Throws WarmProcess::NoCopy.
+  void copy(const std::vector<int>& ranks);
   Process spawn(int rank);
+  void take(int rank, Process started);
+  void drop(int rank);
+  std::vector<std::string> common_environment() const;
+  std::vector<std::string> own_environment(int rank) const;
   void share_process(int rank);
   bool is_wrapped(int rank) const;
   bool is_debugged(int rank) const;

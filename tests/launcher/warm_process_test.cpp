@@ -33,7 +33,7 @@ TEST_CASE("the launcher waits for the preparation of a subject for a limited tim
 TEST_CASE(
     "of two subjects that are prepared each one's worker knows both processes, which nobody has left to the launcher") {
   const TemporaryDirectory directory;
-  write_text(directory / "ready", "#!/bin/sh\nprintf '{\"process\":0}' >&3\nexec sleep 1000\n");
+  write_text(directory / "ready", "#!/bin/sh\nprintf '{\"processes\":[]}' >&3\nexec sleep 1000\n");
   std::filesystem::permissions(directory / "ready", std::filesystem::perms::owner_all);
   SignalWatch signals;
   Contender contender{.requested = "mine",

@@ -68,7 +68,9 @@ TEST_CASE("a report does not show that ranks were copies, however worlds are mad
     std::vector<std::string> arguments = cases;
     arguments.insert(arguments.end(), more.begin(), more.end());
     const Setting setting = noting(directory);
+    arguments.emplace_back("--no-warm");
     const Said started = run_on("hoarder", directory / "started", arguments, setting);
+    arguments.pop_back();
     CHECK(numbers_in(directory / "prepared").empty());
     const Said copied = run_on("warm", directory / "copied", arguments, setting);
     INFO(started.out << started.err << copied.out << copied.err);
@@ -203,15 +205,15 @@ TEST_CASE("a launcher that is killed takes with it the process that ranks are co
 }
 
 TEST_CASE("malformed answers of the warm process end the run, and the launcher does not wait for valid ones") {
-  const std::string ready = "printf '{\"process\":0}' >&3; head -c 1 <&3 >\"$PREPARED\"; ";
+  const std::string ready = "printf '{\"processes\":[]}' >&3; head -c 1 <&3 >\"$PREPARED\"; ";
   const std::pair<std::string, const char*> answers[] = {
       {"printf nonsense >&3; exec sleep 1000", "which ranks are copied from, is unusable: it gave a malformed answer"},
       {"exec 3>&-; exec sleep 1000", "is unusable: it has closed its socket"},
-      {ready + "printf '{\"process\":1}' >&3; exec sleep 1000",
+      {ready + "printf '{\"processes\":[1]}' >&3; exec sleep 1000",
        "it names process 1 as a copy: process 1 is not a child of this process"},
-      {ready + "printf '{\"process\":0}' >&3; exec sleep 1000", "it names process 0 as a copy"},
-      {ready + "printf '{\"process\":\"x\"}' >&3; exec sleep 1000",
-       "it gave a malformed answer: answer: \"process\": expected an integer"}};
+      {ready + "printf '{\"processes\":[]}' >&3; exec sleep 1000", "it made 0 copies instead of 1"},
+      {ready + "printf '{\"processes\":[\"x\"]}' >&3; exec sleep 1000",
+       "it gave a malformed answer: answer: \"processes\": expected an integer"}};
   for (const auto& [script, text] : answers) {
     const TemporaryDirectory directory;
     const Said said = run_on("warm", directory / "run", {"good"}, noting(directory), scripted(directory, script));

@@ -35,32 +35,37 @@ std::string read_some(const base::FileDescriptor& pipe) {
   return {text.data(), static_cast<std::size_t>(count < 0 ? 0 : count)};
 }
 
-TEST_CASE("a request brings any environment, however long, and two descriptors") {
+TEST_CASE("a request brings any environment, however long, its ranks, and a gate") {
   const auto [launcher, warm] = protocol::make_warm_sockets();
-  const std::vector<std::string> environment{"A=1", "EMPTY=", "NO_TEXT=\xff\n\"", "LONG=" + std::string(5'000'000, 'x'),
-                                             ""};
-  const Pipe out, err;
-  protocol::send_request(launcher.get(), environment, out.in.get(), err.in.get());
-  const auto request = protocol::receive_request(warm.get());
-  REQUIRE(request);
-  CHECK(request->environment == environment);
-  for (const auto& [descriptor, pipe] :
-       {std::pair(request->standard_output.get(), &out), std::pair(request->standard_error.get(), &err)}) {
-    CHECK((::fcntl(descriptor, F_GETFD) & FD_CLOEXEC) != 0);
-    CHECK(::write(descriptor, "here", 4) == 4);
-    CHECK(read_some(pipe->out) == "here");
+  const protocol::CopyRequest sent{
+      .environment = {"A=1", "EMPTY=", "NO_TEXT=\xff\n\"", "LONG=" + std::string(5'000'000, 'x'), ""},
+      .ranks = {{.environment = {"RANK=0"}, .standard_output = "out", .standard_error = "\xff"},
+                {.environment = {}, .standard_output = "", .standard_error = "b"}}};
+  const Pipe gate;
+  protocol::send_request(launcher.get(), sent, gate.in.get());
+  const auto received = protocol::receive_request(warm.get());
+  REQUIRE(received);
+  CHECK(received->request.environment == sent.environment);
+  REQUIRE(received->request.ranks.size() == 2);
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    CHECK(received->request.ranks[rank].environment == sent.ranks[rank].environment);
+    CHECK(received->request.ranks[rank].standard_output == sent.ranks[rank].standard_output);
+    CHECK(received->request.ranks[rank].standard_error == sent.ranks[rank].standard_error);
   }
+  CHECK((::fcntl(received->gate.get(), F_GETFD) & FD_CLOEXEC) != 0);
+  CHECK(::write(received->gate.get(), "here", 4) == 4);
+  CHECK(read_some(gate.out) == "here");
 }
 
-TEST_CASE("an answer names a process or an error, of which it keeps the beginning") {
+TEST_CASE("an answer names processes or an error, of which it keeps the beginning") {
   const auto [launcher, warm] = protocol::make_warm_sockets();
   for (const protocol::CopyAnswer& answer :
-       {protocol::CopyAnswer{}, protocol::CopyAnswer{.process = 4711}, protocol::CopyAnswer{.error = "two\nlines"},
-        protocol::CopyAnswer{.error = ""}}) {
+       {protocol::CopyAnswer{}, protocol::CopyAnswer{.processes = {4711, 5}},
+        protocol::CopyAnswer{.error = "two\nlines"}, protocol::CopyAnswer{.error = ""}}) {
     protocol::send_answer(warm.get(), answer);
     const auto back = protocol::receive_answer(launcher.get());
     REQUIRE(back);
-    CHECK(back->process == answer.process);
+    CHECK(back->processes == answer.processes);
     CHECK(back->error == answer.error);
     CHECK(back->warnings.empty());
   }
@@ -75,7 +80,7 @@ TEST_CASE("an answer has the first warnings, however many and long they are, wit
     return protocol::receive_answer(launcher.get())->warnings;
   };
   using Warnings = std::vector<std::string>;
-  CHECK(brought({.process = 3, .warnings = {"two\nlines", "\x1b[2J"}}) == Warnings{"two\nlines", "\x1b[2J"});
+  CHECK(brought({.processes = {3}, .warnings = {"two\nlines", "\x1b[2J"}}) == Warnings{"two\nlines", "\x1b[2J"});
   CHECK(brought({.error = "no", .warnings = {"thin"}}) == Warnings{"thin"});
   const Warnings many = brought({.warnings = Warnings(1'000'000, "")});
   CHECK(many.size() < 100);
@@ -106,8 +111,8 @@ TEST_CASE("a foreign message is refused with what is wrong with it") {
   };
   CHECK_THROWS_WITH(read_answer("nonsense"), ContainsSubstring("no JSON: \"nonsense\""));
   CHECK_THROWS_WITH(read_answer("[]"), ContainsSubstring("answer: expected an object"));
-  CHECK_THROWS_WITH(read_answer("{}"), ContainsSubstring("\"process\" is missing"));
-  CHECK_THROWS_WITH(read_answer(R"({"process":-1})"), ContainsSubstring("expected a process id"));
+  CHECK_THROWS_WITH(read_answer("{}"), ContainsSubstring("\"processes\" is missing"));
+  CHECK_THROWS_WITH(read_answer(R"({"processes":[-1]})"), ContainsSubstring("expected an integer"));
   CHECK_THROWS_WITH(read_answer(R"({"error":7})"), ContainsSubstring("\"error\""));
   CHECK_THROWS_WITH(read_answer(std::string(100'000, ' ')), ContainsSubstring("a message of more than"));
   REQUIRE(::send(launcher.get(), "rank", 4, 0) == 4);
@@ -148,8 +153,7 @@ TEST_CASE("a refused request leaves no descriptor open") {
     }
     return std::string("taken");
   };
-  CHECK(refusal(2) == "a request without its three descriptors");
-  CHECK(refusal(4) == "a request without its three descriptors");  // there is room for a fourth: it is aligned
+  CHECK(refusal(1) == "a request without its two descriptors");
   CHECK_THAT(refusal(9),
              ContainsSubstring("a message lost descriptors: it had too many, or this process has too many open files"));
   CHECK(open_descriptors() == before);

@@ -213,7 +213,7 @@ TEST_CASE("Arguments") {
        {Arguments{"--list-json", "a"}, Arguments{"--list-json", "--subject", "s"},
         Arguments{"--list-json", "--seed", "1"}, Arguments{"--run-dir"}, Arguments{"--run-dir="},
         Arguments{"--run-dir=x", "--seed=-1"}, Arguments{"--run-dir=x", "--seed="}, Arguments{"--run-dir=x", "-x"},
-        Arguments{"--warm"}, Arguments{"--warm", "--subject", "s", "a"},
+        Arguments{"--warm", "a"}, Arguments{"--warm", "--subject", "s", "a"},
         Arguments{"--warm", "--subject", "s", "--seed", "1"}}) {
     CHECK_THROWS_AS(parse(wrong), runner::UsageError);
   }

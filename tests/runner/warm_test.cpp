@@ -2,25 +2,27 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <cerrno>
+#include <fstream>
 #include <functional>
-#include <set>
+#include <sstream>
 #include <string>
 #include <thread>
+#include <variant>
+#include <vector>
 
 #include "harness/protocol/ending.hpp"
 #include "harness/protocol/warm_socket.hpp"
-#include "harness/runner/play/warm.hpp"
+#include "harness/runner/play/subject_preparation.hpp"
+#include "harness/runner/warm.hpp"
 
 namespace shardproof {
 namespace {
@@ -73,8 +75,12 @@ class Warm {
       Prepared subject(prepare);
       subject.at_birth = at_birth;
       subject.instead_of_fork = instead_of_fork;
-      const auto code = runner::stay_warm(subject);
-      ::_exit(code ? *code : as_rank());
+      auto end = runner::stay_warm(
+          {.prepare = [&] { return runner::prepare(subject); }, .fork = [&] { return subject.fork(); }},
+          [] { ::setenv("OF_WORLD", "1", 1); });
+      if (const int* const code = std::get_if<int>(&end)) ::_exit(*code);
+      std::get<runner::StartGate>(end).wait();
+      ::_exit(as_rank());
     }
     socket_ = std::move(ours);
   }
@@ -86,6 +92,21 @@ class Warm {
   }
   pid_t process() const { return process_; }
   int socket() const { return socket_.get(); }
+  /// Asks for ranks with these variables. Their output goes to `output`, a path.
+  void ask(const std::vector<std::string>& variables, const std::string& output = "/dev/null") {
+    std::array<int, 2> ends{};
+    REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
+    const base::FileDescriptor theirs(ends[0]);
+    gate_ = base::FileDescriptor(ends[1]);
+    protocol::CopyRequest request{.environment = {"COMMON=1"}, .ranks = {}};
+    for (const std::string& variable : variables)
+      request.ranks.push_back({.environment = {variable}, .standard_output = output, .standard_error = output});
+    protocol::send_request(socket_.get(), request, theirs.get());
+  }
+  void let_begin(std::size_t ranks) {
+    REQUIRE(::write(gate_.get(), std::string(ranks, '!').data(), ranks) == static_cast<ssize_t>(ranks));
+  }
+  void give_up() { gate_ = base::FileDescriptor(); }
   int end() {
     socket_ = base::FileDescriptor();
     return code_of(process_);
@@ -98,98 +119,114 @@ class Warm {
 
  private:
   pid_t process_ = 0;
-  base::FileDescriptor socket_;
+  base::FileDescriptor socket_, gate_;
+};
+
+/// The variables that other processes see, with spaces between.
+std::string seen_environment() {
+  std::string text;
+  std::ifstream file("/proc/self/environ");
+  for (std::string variable; std::getline(file, variable, '\0');) text += variable.empty() ? "" : variable + ' ';
+  return text;
+}
+
+class LogFile {
+ public:
+  LogFile() {
+    const int file = ::mkstemp(name_.data());
+    REQUIRE(file >= 0);
+    ::close(file);
+  }
+  LogFile(const LogFile&) = delete;
+  ~LogFile() { ::unlink(name_.c_str()); }
+  const std::string& name() const { return name_; }
+  std::string text() const {
+    std::ostringstream text;
+    text << std::ifstream(name_).rdbuf();
+    return text.str();
+  }
+
+ private:
+  std::string name_ = "/tmp/shardproof-warm-test-XXXXXX";
 };
 
 TEST_CASE(
     "a copy has the environment, the output, the parent and the process group of a rank, and nothing of the socket") {
   const pid_t launcher = ::getpid();
-  std::array<int, 2> ends{};
-  REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
-  base::FileDescriptor out(ends[0]), in(ends[1]);
+  const LogFile log;
   Warm warm([] { return Reply{}; },
             [launcher] {
               const char* const now = ::getenv("NOW");
-              fmt::print("{} {} {}, ", now ? now : "", ::getenv("BEFORE") != nullptr, ::getenv("PATH") != nullptr);
-              fmt::print("{} {}, {}", ::getppid() == launcher, ::getpgid(0) == ::getpid(),
-                         ::fcntl(protocol::warm_socket, F_GETFD) == -1);
+              fmt::print("{} {} {} {}, ", now ? now : "", ::getenv("BEFORE") != nullptr, ::getenv("PATH") != nullptr,
+                         ::getenv("COMMON") != nullptr);
+              fmt::print("{} {}, {}, {}\n", ::getppid() == launcher, ::getpgid(0) == ::getpid(),
+                         ::fcntl(protocol::warm_socket, F_GETFD) == -1, seen_environment());
               std::fflush(stdout);
               return 5;
             });
   CHECK_FALSE(protocol::receive_answer(warm.socket())->error);
   for (const char* const value : {"first", "second"}) {
-    protocol::send_request(warm.socket(), std::vector{std::string("NOW=") + value}, in.get(), in.get());
+    warm.ask({std::string("NOW=") + value}, log.name());
     const auto answer = protocol::receive_answer(warm.socket());
     REQUIRE(answer);
     CHECK_FALSE(answer->error);
-    REQUIRE(answer->process > 0);
-    CHECK(answer->process != warm.process());
-    CHECK(Warm::code_of(answer->process) == 5);
-    std::array<char, 100> text{};
-    const ssize_t count = ::read(out.get(), text.data(), text.size());
-    CHECK(std::string(text.data(), static_cast<std::size_t>(std::max<ssize_t>(count, 0))) ==
-          fmt::format("{} false false, true true, true", value));
+    REQUIRE(answer->processes.size() == 1);
+    CHECK(answer->processes[0] != warm.process());
+    warm.let_begin(1);
+    CHECK(Warm::code_of(answer->processes[0]) == 5);
+    CHECK(log.text() == fmt::format("{0} false false true, true true, true, COMMON=1 NOW={0} \n", value));
   }
   CHECK(warm.end() == protocol::rank_left);
   CHECK(::waitpid(-1, nullptr, WNOHANG) == -1);  // nothing else was left to this process
 }
 
-TEST_CASE("a copy that cannot become a rank says why, and the process that it is a copy of goes on") {
-  const auto reported = [](const std::function<void()>& at_birth) {
-    Warm warm([] { return Reply{}; }, [] { return 0; }, at_birth);
-    CHECK_FALSE(protocol::receive_answer(warm.socket())->error);
-    std::string error;
-    for (int i = 0; i < 2; ++i) {
-      protocol::send_request(warm.socket(), {}, STDOUT_FILENO, STDERR_FILENO);
-      const auto answer = protocol::receive_answer(warm.socket());
-      REQUIRE(answer);
-      CHECK(answer->process == 0);
-      error = answer->error.value();
-    }
-    CHECK(warm.end() == protocol::rank_left);
-    return error;
-  };
-#ifndef SHARDPROOF_SANITIZES_ADDRESSES  // a sanitizer that cannot open a pipe takes every object for none
-  CHECK_THAT(reported([] {
-               const rlimit no_more{3, 3};
-               ::setrlimit(RLIMIT_NOFILE, &no_more);
-             }),
-             ContainsSubstring("pidfd_open of process ") && ContainsSubstring("Too many open files"));
-#endif
-  CHECK(reported([] { throw std::runtime_error("in the copy"); }) ==
-        "a copy of the warm process ended before it became a rank");
+TEST_CASE("all ranks of a world are copied at once, and each has its own variables") {
+  Warm warm([] { return Reply{}; }, [] { return std::stoi(::getenv("CODE")); });
+  CHECK_FALSE(protocol::receive_answer(warm.socket())->error);
+  std::vector<std::string> variables;
+  for (int rank = 0; rank < 64; ++rank) variables.push_back(fmt::format("CODE={}", rank));
+  warm.ask(variables);
+  const auto answer = protocol::receive_answer(warm.socket());
+  REQUIRE(answer);
+  REQUIRE(answer->processes.size() == 64);
+  warm.let_begin(64);
+  for (int rank = 0; rank < 64; ++rank) CHECK(Warm::code_of(answer->processes[static_cast<std::size_t>(rank)]) == rank);
 }
 
-TEST_CASE("a rank begins only after its launcher has been answered, and else ends as one that cannot join") {
-  std::array<int, 2> ends{};
-  REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
-  base::FileDescriptor out(ends[0]), in(ends[1]);
-  pid_t original = 0;
-  int births = 0;
-  const auto prepare = [&] {
-    original = ::getpid();
-    return Reply{};
-  };
-  const auto as_rank = [&] {
-    fmt::print("runs");
-    std::fflush(stdout);
-    return 0;
-  };
-  const auto at_birth = [&] {
-    if (++births == 2) ::kill(original, SIGKILL);  // the second copy is the rank
-  };
-  const Warm warm(prepare, as_rank, at_birth);
+TEST_CASE("a world whose process ends too early gets no ranks, and the process that it is a copy of goes on") {
+  Warm warm([] { return Reply{}; }, [] { return 0; }, [] { throw std::runtime_error("in the copy"); });
   CHECK_FALSE(protocol::receive_answer(warm.socket())->error);
-  protocol::send_request(warm.socket(), {}, in.get(), in.get());
-  in = base::FileDescriptor();
-  std::string said;
-  for (char letter = 0; ::read(out.get(), &letter, 1) == 1;) said += letter;
-  CHECK(said == "the warm process of this rank ended before the rank began\n");
-  CHECK_FALSE(protocol::receive_answer(warm.socket()));
-  std::multiset<int> codes;
-  for (int status = 0; ::waitpid(-1, &status, 0) > 0;)
-    codes.insert(WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status));
-  CHECK(codes == std::multiset<int>{-SIGKILL, 0, protocol::rank_could_not_join});
+  for (int i = 0; i < 2; ++i) {
+    warm.ask({"RANK=0"});
+    const auto answer = protocol::receive_answer(warm.socket());
+    REQUIRE(answer);
+    CHECK(answer->processes.empty());
+    CHECK(answer->error == "a copy of the warm process ended before it had made the ranks of its world");
+  }
+  CHECK(warm.end() == protocol::rank_left);
+}
+
+TEST_CASE("a rank that cannot open its log ends as one that cannot join") {
+  Warm warm([] { return Reply{}; });
+  CHECK_FALSE(protocol::receive_answer(warm.socket())->error);
+  warm.ask({"RANK=0"}, "/nowhere/log");
+  const auto answer = protocol::receive_answer(warm.socket());
+  REQUIRE(answer);
+  REQUIRE(answer->processes.size() == 1);
+  CHECK(Warm::code_of(answer->processes[0]) == protocol::rank_could_not_join);
+}
+
+TEST_CASE("ranks that their launcher gives up do not begin") {
+  const LogFile log;
+  Warm warm([] { return Reply{}; });
+  CHECK_FALSE(protocol::receive_answer(warm.socket())->error);
+  warm.ask({"RANK=0", "RANK=1"}, log.name());
+  const auto answer = protocol::receive_answer(warm.socket());
+  REQUIRE(answer);
+  REQUIRE(answer->processes.size() == 2);
+  warm.give_up();
+  for (const pid_t process : answer->processes) CHECK(Warm::code_of(process) == protocol::rank_could_not_join);
+  CHECK_THAT(log.text(), ContainsSubstring("the launcher of this rank gave it up, or ended, before the rank began\n"));
 }
 
 TEST_CASE("what cannot be prepared says why, and ends as a rank that cannot join") {
@@ -233,7 +270,7 @@ TEST_CASE("a process that cannot be copied says why in the subject's own words")
   const auto reported = [](const std::function<pid_t()>& fork) {
     Warm warm([] { return Reply{}; }, [] { return 0; }, {}, fork);
     CHECK_FALSE(protocol::receive_answer(warm.socket())->error);
-    protocol::send_request(warm.socket(), {}, STDOUT_FILENO, STDERR_FILENO);
+    warm.ask({"RANK=0"});
     const auto answer = protocol::receive_answer(warm.socket());
     REQUIRE(answer);
     CHECK(warm.end() == protocol::rank_left);

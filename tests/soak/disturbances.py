@@ -93,6 +93,20 @@ def rank_pauses(draw, programs, folder, is_long):
     return "rank paused" if rank is not None else None, found, run
 
 
+def original_ends(draw, programs, folder, is_long):
+    """The process that ranks are copies of ends, or stops, at a random moment. Every case passes."""
+    number = draw.choice([signal.SIGKILL, signal.SIGSTOP]) if is_long else signal.SIGKILL
+    run = Run(programs, folder, [2, 3], ["--timeout", "60", "--jobs", draw.choice("12")])
+    at = time.monotonic() + draw.uniform(0, 0.05)
+    is_hit = False
+    while run.process.poll() is None and not is_hit:
+        original = run.original() if time.monotonic() >= at else None
+        is_hit = original is not None and send(original, number)
+        time.sleep(0.0005)
+    found = require_all_passed(run, run.end())
+    return f"the process that ranks are copies of got {number.name}" if is_hit else None, found, run
+
+
 def launcher_pauses(draw, programs, folder, is_long):
     """The launcher stops for a while. Every case passes."""
     run = Run(programs, folder, [2, 3], ["--timeout", "60", "--jobs", draw.choice("12")])
@@ -179,4 +193,6 @@ def shared_memory_fills_up(draw, programs, folder, is_long):
 
 
 MOUNTING = [disk_fills_up, shared_memory_fills_up]
-DISTURBANCES = [rank_ends] * 8 + [rank_pauses, launcher_pauses, launcher_ends, launcher_is_killed] + MOUNTING
+DISTURBANCES = [rank_ends] * 8 + [
+    rank_pauses, original_ends, launcher_pauses, launcher_ends, launcher_is_killed
+] + MOUNTING

@@ -67,6 +67,13 @@ class Run:
                     found[int(variable.split(b"=")[1])] = int(child)
         return found
 
+    def original(self):
+        """The process that ranks are copies of, or None if it does not exist."""
+        for child in read(f"/proc/{self.process.pid}/task/{self.process.pid}/children").split():
+            if b"--warm" in read(f"/proc/{int(child)}/cmdline").split(b"\0"):
+                return int(child)
+        return None
+
     def processes(self):
         """All processes of the run that live, the launcher included."""
         mark = f"{MARK}={self.folder}".encode()

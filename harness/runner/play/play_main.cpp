@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <memory>
 #include <set>
 #include <utility>
 
@@ -13,7 +14,7 @@
 #include "harness/runner/play/play_case.hpp"
 #include "harness/runner/play/scenario_answers.hpp"
 #include "harness/runner/play/subject_choice.hpp"
-#include "harness/runner/play/warm.hpp"
+#include "harness/runner/play/subject_preparation.hpp"
 #include "harness/runner/rank_main.hpp"
 #include "harness/scenario/generator/generator.hpp"
 #include "harness/scenario/plan/engine_section.hpp"
@@ -105,9 +106,10 @@ class PlayExtension final : public ProgramExtension {
     return [this, plan, subjects] { return make_service(plan, subjects); };
   }
 
-  std::optional<int> stay_warm(const CommandLine& line) const override {
-    return runner::stay_warm(*runner::subject_named(runner::subjects_of(program_.subjects, line.subject_library),
-                                                    line.subject, line.subject_library));
+  runner::Copier copier(const CommandLine& line) const override {
+    const std::shared_ptr<Subject> subject = runner::subject_named(
+        runner::subjects_of(program_.subjects, line.subject_library), line.subject, line.subject_library);
+    return {.prepare = [subject] { return runner::prepare(*subject); }, .fork = [subject] { return subject->fork(); }};
   }
 
  private:

@@ -108,6 +108,8 @@ void end_by_default(int number) {
 void at_the_end(void (*act)()) { ::atexit(act); }
 
 [[maybe_unused]] const bool before_main = [] {
+  // These troubles depend on the rank. So ranks must not be copies of one process, and an open file prevents that.
+  if (::getenv("TROUBLE") != nullptr || ::getenv("EXIT") != nullptr) ::open("/dev/null", O_RDONLY | O_CLOEXEC);
   if (in_trouble("refuses to join")) {
     std::fputs("no place for me here\n", stderr);
     _exit(3);
