@@ -33,16 +33,23 @@ Scratch::~Scratch() {
 
 std::filesystem::path Scratch::fresh() { return path_ / fmt::format("{}", given_++); }
 
-Bench::Bench() : worker_(launcher::ask_worker(programs() / "bench-worker", signals_)) {}
+Bench::Bench()
+    : worker_(launcher::ask_worker(programs() / "bench-worker", signals_)),
+      warm_(worker_, scratch_.fresh(), signals_) {}
 
-double Bench::world_ms(int size, const std::vector<std::string>& cases) {
+double Bench::world_ms(int size, const std::vector<std::string>& cases, Ranks ranks) {
   protocol::WorldPlan plan{
       .size = size, .nonce = {}, .rendezvous = {}, .directory = {}, .subject = {}, .fault = {}, .cases = cases};
   const protocol::WorldDirectory directory{fresh()};
   launcher::WorldOutcome outcome;
   const double ms = milliseconds([&] {
-    outcome =
-        launcher::testing::run_world(plan, directory, {.worker = worker_.program, .environment = worker_.environment});
+    outcome = launcher::testing::run_world(plan, directory,
+                                           {.worker = worker_.program,
+                                            .environment = worker_.environment,
+                                            .warm = ranks == Ranks::copied ? &warm_ : nullptr,
+                                            .print = [](const std::string& text) {
+                                              if (!text.empty()) throw std::runtime_error(text);
+                                            }});
   });
   if (!outcome.complete)
     throw std::runtime_error(fmt::format("a world of {} did not end in order: {}", size, outcome.infrastructure_error));

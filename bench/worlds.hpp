@@ -7,6 +7,7 @@
 
 #include "launcher/process/process.hpp"
 #include "launcher/process/signal_watch.hpp"
+#include "launcher/worker_client/warm_process.hpp"
 #include "launcher/worker_client/worker.hpp"
 
 namespace shardproof::bench {
@@ -28,13 +29,17 @@ class Scratch {
   int given_ = 0;
 };
 
+/// How the ranks of a world are made.
+enum class Ranks { copied, started };
+
 class Bench {
  public:
   Bench();
+  Bench(const Bench&) = delete;
 
   /// The milliseconds of a whole world: make the rendezvous, spawn the ranks, let them join, run their cases and end.
   /// Throws if any rank did not leave in order.
-  double world_ms(int size, const std::vector<std::string>& cases);
+  double world_ms(int size, const std::vector<std::string>& cases, Ranks ranks = Ranks::copied);
 
   /// The ids of the bench worker's cases that begin with `prefix`.
   std::vector<std::string> cases(const std::string& prefix) const;
@@ -52,6 +57,7 @@ class Bench {
   launcher::SignalWatch signals_;
   launcher::Worker worker_;
   Scratch scratch_;
+  launcher::WarmProcess warm_;
 };
 
 std::string read(const std::filesystem::path& file);
