@@ -63,7 +63,7 @@ bool ControlPage::raise_abort(std::uint32_t epoch, const Abort& abort) {
 std::optional<Abort> ControlPage::aborted(std::uint32_t epoch) const { return mapping_->abort().of(epoch); }
 
 bool ControlPage::doom(const Abort& abort) {
-  if (has_remote_ranks()) {
+  if (has_hub()) {
     const bool is_first = !doomed() && mapping_->proposed_doom().raise(world_epoch, abort);
     if (is_first) watcher().ring();
     return is_first;
@@ -154,13 +154,13 @@ std::vector<Ballot> ControlPage::agree(int rank, const Ballot& mine, Deadline de
   // The last rank to vote wakes all others, once. So no rank wakes without need, however many ranks there are. The last
   // rank of this host wakes the link where other ranks are on other hosts.
   const std::uint64_t votes = state.votes.fetch_add(1) + 1;
-  const std::uint64_t remote = state.remote_ranks.load(std::memory_order_relaxed);
-  if (votes == round * ranks) {
+  const std::uint64_t linked = state.linked_ranks.load(std::memory_order_relaxed);
+  if (linked == 0 && votes == round * ranks) {
     state.waiting.store(0);  // all have left their calls; a count that an aborted call left has no meaning any more
     state.decided.store(round);
     state.agreement.ring();
   } else {
-    if (remote != 0 && votes == round * ranks - remote) state.watcher.ring();
+    if (linked != 0 && votes == (round - 1) * ranks + linked - 1) state.watcher.ring();
     find_deadlock();
     // Only the end of the world ends the wait early.
     const auto decided = [&] {
@@ -205,7 +205,7 @@ void ControlPage::enter_message_wait() { mapping_->state().message_waiting.fetch
 void ControlPage::leave_message_wait() { mapping_->state().message_waiting.fetch_sub(1); }
 
 void ControlPage::search_deadlock() {
-  if (has_remote_ranks() || voted(mapping_->state().votes.load()) + waiting_ranks() < world_size()) return;
+  if (has_hub() || voted(mapping_->state().votes.load()) + waiting_ranks() < world_size()) return;
   const std::vector<protocol::FlightRecord> first = flight_records();
   const auto epoch = epoch_of_deadlock(first);
   if (!epoch) return;
@@ -224,7 +224,7 @@ std::int64_t ControlPage::voted(std::uint64_t votes) const {
 void ControlPage::find_deadlock() {
   const page::State& state = mapping_->state();
   const auto ranks = static_cast<std::int64_t>(mapping_->ranks());
-  if (state.waiting.load() <= 0 || has_remote_ranks()) return;
+  if (state.waiting.load() <= 0 || has_hub()) return;
   // Read the epoch before the counts. If the counts are of a later case, then this case is over, and an abort of it
   // does no harm. A rank that has voted may stop anywhere here while the others go on.
   const std::uint32_t epoch = state.waiting_epoch.load();
@@ -300,20 +300,16 @@ std::optional<protocol::RankEnd> ControlPage::rank_end(int rank) const {
 // -- Several hosts ----------------------------------------------------------------------------------------------------
 
 void ControlPage::set_local(std::span<const int> ranks) {
-  std::uint64_t remote = 0;
   for (int rank = 0; rank < world_size(); ++rank) {
     const bool is_remote = std::ranges::find(ranks, rank) == ranks.end();
     mapping_->area(rank).is_remote.store(is_remote ? 1 : 0);
-    if (is_remote) ++remote;
   }
-  mapping_->state().remote_ranks.store(remote);
+  mapping_->state().linked_ranks.store(ranks.size() + 1);
 }
 
 bool ControlPage::is_remote(int rank) const { return mapping_->area(rank).is_remote.load() != 0; }
 
-bool ControlPage::has_remote_ranks() const {
-  return mapping_->state().remote_ranks.load(std::memory_order_relaxed) != 0;
-}
+bool ControlPage::has_hub() const { return mapping_->state().linked_ranks.load(std::memory_order_relaxed) != 0; }
 
 std::uint64_t ControlPage::decided() const { return mapping_->state().decided.load(); }
 

@@ -71,7 +71,8 @@ class ControlPage final : public ControlPlane {
   /// Names the ranks of this host. All others are remote. Call it before any rank starts.
   void set_local(std::span<const int> ranks);
   bool is_remote(int rank) const;
-  bool has_remote_ranks() const;
+  /// A hub decides for this page: `set_local` was called.
+  bool has_hub() const;
 
   /// The last decided round of agreement.
   std::uint64_t decided() const;
@@ -83,7 +84,7 @@ class ControlPage final : public ControlPlane {
   std::optional<std::uint32_t> aborted_epoch() const;
   /// The cause of an abort is the hub's, also where a rank of this host was the first here.
   void impose_abort(std::uint32_t epoch, const Abort& abort);
-  /// The argument of the first `doom` on a page with remote ranks.
+  /// The argument of the first `doom` on a page with a hub.
   std::optional<Abort> proposed_doom() const;
   void impose_doom(const Abort& abort);
   /// Ranks of this host that wait in a call. A hint: a call that was aborted, or a rank that was killed, may have left

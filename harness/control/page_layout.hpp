@@ -29,15 +29,16 @@ struct State {
   // Every look of every wait reads these; a case writes them at most once.
   alignas(64) std::atomic<std::uint64_t> abort;
   std::atomic<std::uint64_t> doom;
-  /// Ranks on other hosts. Set before any rank starts. 0: this page decides all by itself.
-  std::atomic<std::uint64_t> remote_ranks;
+  /// Where a hub decides, the number of ranks of this host, plus one. Set before any rank starts. 0: this page decides
+  /// all by itself.
+  std::atomic<std::uint64_t> linked_ranks;
   alignas(64) std::atomic<std::uint32_t> abort_tickets;
   std::atomic<std::uint32_t> doom_tickets, proposal_tickets;
   std::atomic<std::uint64_t> proposed_doom;  ///< on a page with ranks on other hosts
-  alignas(64) std::atomic<std::uint64_t> votes;    ///< cast in all rounds together
+  alignas(64) std::atomic<std::uint64_t> votes;  ///< cast in all rounds together
   alignas(64) std::atomic<std::uint64_t> decided;  ///< rounds in which all have voted
   Doorbell agreement;
-  alignas(64) std::atomic<std::int64_t> waiting;   ///< ranks that wait in a call for a missing rank
+  alignas(64) std::atomic<std::int64_t> waiting;  ///< ranks that wait in a call for a missing rank
   std::atomic<std::int64_t> message_waiting;  ///< ranks that wait for messages of a call
   std::atomic<std::uint32_t> waiting_epoch;
   std::atomic<std::uint32_t> turn;  ///< the rank that has the turn, plus one; 0: no rank

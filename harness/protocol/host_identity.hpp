@@ -11,7 +11,7 @@ namespace shardproof::protocol {
 struct HostIdentity {
   std::string name;  ///< For people: the node's name in Slurm, or else the host name.
   std::string boot;  ///< The kernel's boot id, which differs between machines with equal names. Empty: unknown.
-  std::string memory;  ///< The device number of /dev/shm, which differs between containers. Empty: there is none.
+  std::string memory;  ///< The device number of /dev/shm, which differs between containers. Empty: unknown.
   friend bool operator==(const HostIdentity&, const HostIdentity&) = default;
 };
 

@@ -16,6 +16,7 @@
 #include "launcher/files/output.hpp"
 #include "launcher/files/small_file.hpp"
 #include "launcher/process/random_token.hpp"
+#include "launcher/run/crash_evidence.hpp"
 #include "launcher/run/evidence.hpp"
 #include "launcher/run/guard.hpp"
 #include "launcher/terminal/duration_text.hpp"
@@ -42,6 +43,8 @@ constexpr std::chrono::seconds between_measures{1};
 /// In a spread world, from the end of a guard's connection to the decision what was lost: the guard, or its whole host.
 /// The processes of a host that is shut down do not end all at once.
 constexpr std::chrono::milliseconds settling{100};
+/// The longest wait for guards that read the records of crashes, after the last rank has ended.
+constexpr std::chrono::nanoseconds saving_limit = CrashEvidence::time_limit + std::chrono::seconds(1);
 /// The longest wait for the flight records of other hosts.
 constexpr std::chrono::milliseconds flight_limit{100};
 
@@ -158,7 +161,10 @@ std::vector<Ranks::Ended> ForeignRanks::collect(const std::vector<std::uint64_t>
   // The command ends the ranks that are left because of the first ones.
   lost.insert(lost.end(), by_themselves.begin(), by_themselves.end());
   lost.insert(lost.end(), asked.begin(), asked.end());
-  if (alive_ == 0 && !is_closing_) close_links();
+  if (alive_ == 0 && !is_closing_) {
+    if (saved_by_ == Deadline::max()) saved_by_ = now + saving_limit;
+    if (now >= saved_by_ || all_have_saved()) close_links();
+  }
   return lost;
 }
 
@@ -178,12 +184,14 @@ std::optional<Ranks::Ended> ForeignRanks::find_lost(int rank, Deadline now) {
   const auto killed = [rank](std::string reason) {
     return Ended{.rank = rank, .end = {.signalled = true, .code = SIGKILL}, .reason = std::move(reason)};
   };
-  const auto by_command = [this] {
-    return fmt::format("because the command of --launcher ended with {}", describe(*command_end_));
+  const auto killed_by_command = [&] {
+    Ended end = killed(fmt::format("because the command of --launcher ended with {}", describe(*command_end_)));
+    end.was_asked = true;
+    return end;
   };
   if (!is_spread()) {
     if (!lost_guard) return std::nullopt;
-    return killed(command_end_ ? by_command() : "because its guard ended");
+    return command_end_ ? killed_by_command() : killed("because its guard ended");
   }
   const Host& host = hosts_[at(rank).host];
   if (host.lost && at(rank).reported_end) {
@@ -194,7 +202,7 @@ std::optional<Ranks::Ended> ForeignRanks::find_lost(int rank, Deadline now) {
   if (!lost_guard && !is_silent) return std::nullopt;
   if (!is_silent && now < at(rank).guard_lost_at + settling) return std::nullopt;
   take_progress_from_stream(rank);
-  if (command_end_) return killed(by_command());
+  if (command_end_ && !is_silent) return killed_by_command();
   if (is_silent || is_lost_with_host(rank))
     return killed(fmt::format("because host {} with {} was lost{}", host.name, base::rank_list(host.lost->ranks),
                               is_silent ? ": " + host.lost->why : ""));
@@ -284,6 +292,9 @@ void ForeignRanks::handle(const GuardReport& report, std::uint64_t key) {
       return;
     case What::collected:
       if (links_.at(key).rank >= 0) at(links_.at(key).rank).owes_evidence = false;
+      return;
+    case What::saved:
+      if (links_.at(key).rank >= 0) at(links_.at(key).rank).has_saved_crash = true;
       return;
     case What::leftover:
       if (launch_.print)
@@ -388,6 +399,7 @@ void ForeignRanks::take_lost_hosts() {
 
 void ForeignRanks::lose_host(Host& host, const control::link::HostLost& lost) {
   host.lost = lost;
+  if (lost.is_silent) end_command_at(Clock::now() + between_measures);  // The command cannot end its processes there.
   const std::string text =
       fmt::format("host {} with {} was lost: {}", host.name, base::rank_list(lost.ranks), lost.why);
   for (const int rank : host.ranks) {
@@ -482,6 +494,15 @@ void ForeignRanks::end_rank(int rank) {
   --alive_;
 }
 
+/// mpirun ends all guards once the first one ends: then no guard may still read the record of a crash.
+bool ForeignRanks::all_have_saved() const {
+  if (!is_spread() || !has_started_) return true;
+  for (int rank = 0; rank < plan_.size; ++rank) {
+    if (!has_lost_guard(rank) && !at(rank).has_saved_crash) return false;
+  }
+  return true;
+}
+
 // -- The end of guards and command ------------------------------------------------------------------------------------
 
 /// Each guard now ends, and with them the command.
@@ -537,6 +558,7 @@ Deadline ForeignRanks::deadline() const {
   if (!unstarted_.ranks.empty()) return Clock::now();
   if (is_over()) return Deadline::max();
   Deadline first = std::min({join_by_, terminate_at_, kill_at_, abandon_at_});
+  if (!is_closing_) first = std::min(first, saved_by_);
   if (hub_) first = std::min(first, hub_->deadline().value_or(Deadline::max()));
   if (page_link_) first = std::min(first, page_link_->deadline().value_or(Deadline::max()));
   if (!is_spread()) return first;

@@ -6,8 +6,8 @@
 // all ranks are unstarted, for a reason that the user can repair.
 //
 // If all guards are on this host, their ranks use the launcher's control page. Otherwise the world is *spread*: one
-// guard of each host makes a page there, and connects it to the hub in this object. The launcher's own page is connected,
-// too, and shows all ranks.
+// guard of each host makes a page there, and connects it to the hub in this object. The launcher's own page is
+// connected, too, and shows all ranks.
 #pragma once
 
 #include <cstdint>
@@ -63,7 +63,9 @@ class ForeignRanks final : public Ranks {
   bool guards_collect_evidence() const override { return is_spread(); }
   void collect_evidence() override;
   std::optional<control::Deadline> evidence_deadline() const override;
-  bool guard_saw_end(int rank) const override { return is_spread() && at(rank).has_reported_end; }
+  bool guard_saw_end(int rank) const override {
+    return is_spread() && (at(rank).has_reported_end || !has_lost_guard(rank));
+  }
   std::optional<std::filesystem::path> store() const override;
 
  private:
@@ -81,6 +83,7 @@ class ForeignRanks final : public Ranks {
     std::optional<protocol::RankEnd> reported_end;  ///< by the guard itself, if the world is spread
     bool has_reported_end = false;  ///< also after the end was taken
     bool owes_evidence = false;  ///< The guard takes the rank's stacks.
+    bool has_saved_crash = false;  ///< The guard has reported the end, and the stack of a crash.
     control::Deadline guard_lost_at = control::Deadline::max();
   };
   struct Link {
@@ -118,6 +121,7 @@ class ForeignRanks final : public Ranks {
   void ask_to_leave(const Host& host);
   void take_end_of_command();
   void check_deadlines();
+  bool all_have_saved() const;
   void close_links();
   void drop(std::uint64_t key);
   void end_rank(int rank);
@@ -140,7 +144,7 @@ class ForeignRanks final : public Ranks {
   std::optional<control::link::PageLink> page_link_;  ///< of this host's page, if the world is spread
   std::vector<Host> hosts_;  ///< Empty: the world is not spread, or not all guards have come.
   std::size_t seen_lost_hosts_ = 0;
-  control::Deadline evidence_by_ = control::Deadline::max();
+  control::Deadline evidence_by_ = control::Deadline::max(), saved_by_ = control::Deadline::max();
   std::optional<Process> command_;
   std::optional<Exit> command_end_;
   std::vector<Rank> ranks_;

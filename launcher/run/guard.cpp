@@ -148,7 +148,7 @@ class Guard {
     poller_.add(process_->descriptor(), of_rank);
     report({.what = What::started, .rank = rank_, .process = process_->pid()});
     read_requests();  // some may have come with the order to start
-    while (process_ || (crash_ && !crash_->done()) || !is_leaving_) handle_events();
+    while (process_ || crash_ || !is_leaving_) handle_events();
     for (const Leftover& leftover : leftovers_.end())
       report({.what = What::leftover, .rank = rank_, .text = describe(leftover)});
     return all_passed;
@@ -216,7 +216,7 @@ class Guard {
     };
     if (lead_) add(lead_->link().deadline());
     if (evidence_) add(evidence_->deadline());
-    if (crash_ && !crash_->done()) add(crash_->deadline());
+    if (crash_) add(crash_->deadline());
     return first;
   }
 
@@ -236,7 +236,7 @@ class Guard {
       signal_rank(SIGKILL);
     }
     if (evidence_) continue_evidence(ready);
-    if (crash_) crash_->advance(ready, Clock::now());
+    if (crash_) save_crash(ready);
     if (process_) take_end();
     if (lead_) lead_->link().handle_events();
   }
@@ -347,6 +347,14 @@ class Guard {
     protocol::WorldPlan here = plan_;
     here.rendezvous = rendezvous_;
     crash_.emplace(here, directory_, ending, poller_, of_crash);
+    save_crash({});
+  }
+
+  void save_crash(const std::vector<std::uint64_t>& ready) {
+    crash_->advance(ready, Clock::now());
+    if (!crash_->done()) return;
+    crash_.reset();
+    report({.what = What::saved, .rank = rank_});
   }
 
   const protocol::WorldDirectory& directory_;

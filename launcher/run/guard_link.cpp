@@ -30,7 +30,7 @@ constexpr std::size_t longest_text = 4096;
 
 std::string_view to_string(GuardReport::What what) {
   return base::name_of<GuardReport::What::leftover>(
-      what, {"joined", "refused", "ready", "started", "ended", "collected", "leftover"});
+      what, {"joined", "refused", "ready", "started", "ended", "collected", "saved", "leftover"});
 }
 
 std::string_view to_string(GuardRequest::What what) {

@@ -31,7 +31,8 @@ struct GuardReport {
     ready,      ///< The ranks of its host meet in the directory `text`.
     started,    ///< The rank is `process`.
     ended,      ///< The rank has ended: `end`.
-    collected,  ///< The rank's stacks are in the world's directory, or the reason why there are none.
+    collected,  ///< The stacks of the rank, which hangs, are in the world's directory.
+    saved,      ///< After `ended`: the stack of the rank's crash is there, if the rank crashed.
     leftover,   ///< It has killed a process that the rank had left. `text` describes it.
   };
   What what = What::joined;

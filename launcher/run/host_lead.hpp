@@ -1,5 +1,5 @@
-// HostLead is what the lead guard of a host (guard.hpp) keeps for all ranks of its host: the directory in which they
-// meet, their control page, and the page's connection to the hub of the world. The directory is removed with this
+// HostLead is what the lead guard of a host (guard.hpp) keeps for all ranks of its host. It has the directory in which
+// they meet, their control page, and the page's connection to the hub of the world. The directory is removed with this
 // object, so the lead guard is the last guard of its host that ends.
 #pragma once
 

@@ -1,4 +1,5 @@
-"""Checks worlds over four nodes of Slurm, with two ranks on each. The nodes are one machine, and count as four hosts."""
+"""Checks worlds over four nodes of Slurm, with two ranks on each. The nodes are one machine, and count as four
+hosts."""
 import os
 import pathlib
 import re

@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import stat
 import subprocess
@@ -30,6 +31,14 @@ def hosts(per_host=2):
         script.write_text(f'#!/bin/sh\nSLURMD_NODENAME="{name}" exec "$@"\n')
         script.chmod(0o755)
     return f"{MPIRUN} --allow-run-as-root --oversubscribe -n {{ranks}} {script}"
+
+
+# Ranks with their own /dev/shm are on another host than the launcher. All of them are on one host, so they need no MPI.
+OWN_MEMORY = "sh -c 'mount -t tmpfs none /dev/shm && exec \"$@\"' sh"
+
+
+def on_another_host():
+    return f"unshare -m {OWN_MEMORY} {foreign()}"
 
 
 def waiting_ranks(run, count=4):
@@ -89,6 +98,59 @@ class SeveralHosts(unittest.TestCase):
         )
         self.assertEqual(list(run.folder.glob("worlds/0/ranks/*.jsonl")), [], "a rank began")
 
+    @unittest.skipUnless(os.geteuid() == 0, "only root may mount memory")
+    def test_all_ranks_on_one_other_host(self):
+        cases = ("good", "many", "bad/check", "bad/killed", "bad/segfault", "bad/hangs", "--timeout", "1")
+        trouble = ("--worker", str(pathlib.Path(PROGRAM).with_name("trouble_program")))
+        with tempfile.TemporaryDirectory() as other:
+            own = Run(other, None, *cases, worker=trouble[1])
+            under = self.run_on_hosts(*cases, launcher=on_another_host(), worker=trouble[1])
+            self.assertEqual(own.verdicts(), under.verdicts(), under.text())
+            self.assertEqual(own.code, under.code, under.text())
+            for folder in ("stacks", "status"):
+                self.assertTrue(list(under.folder.glob(f"worlds/*/evidence/rank-1.{folder}")), folder)
+            diff = subprocess.run(
+                [LAUNCHER, "diff", str(own.folder), str(under.folder)], capture_output=True, text=True, timeout=60
+            )
+            self.assertEqual(diff.returncode, 0, diff.stdout + diff.stderr)
+
+    @unittest.skipUnless(os.geteuid() == 0 and shutil.which("ip"), "only root may take a network down")
+    def test_a_host_without_network(self):
+        def ip(*words):
+            subprocess.run(["ip", *words], check=True, capture_output=True)
+
+        name = f"sp{os.getpid()}"
+        ip("netns", "add", name)
+        self.addCleanup(ip, "netns", "delete", name)
+        ip("link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", name)
+        ip("address", "add", "10.231.7.1/30", "dev", name)
+        ip("link", "set", name, "up")
+        ip("-n", name, "address", "add", "10.231.7.2/30", "dev", "eth0")
+        ip("-n", name, "link", "set", "eth0", "up")
+
+        def cut(process, run):
+            self.ranks = wait_for(lambda: waiting_ranks(run, 2))
+            ip("link", "set", name, "down")
+            began = time.monotonic()
+            wait_for(lambda: (run / "worlds/0/endings.json").exists())
+            print(f"a host without network: its world was over after {time.monotonic() - began:.2f} s")
+            ip("link", "set", name, "up")
+
+        run = self.run_on_hosts(
+            "bad/waits",
+            "good/stays",
+            "--timeout",
+            "60",
+            launcher=f"ip netns exec {name} {OWN_MEMORY} {foreign()}",
+            worker=str(pathlib.Path(PROGRAM).with_name("trouble_program")),
+            meanwhile=cut,
+        )
+        self.assertEqual(run.verdicts(), {"bad/waits[W=2]": "crashed", "good/stays[W=2]": "passed"}, run.text())
+        says = r"rank 0 died by .*because host \S+ with ranks 0, 1 was lost: it sent nothing for 800 ms\)"
+        self.assertRegex(re.sub(r"\n *", " ", run.out), says)
+        for process in self.ranks.values():
+            wait_for(lambda: is_gone(process))
+
     # -- Cases that end badly ------------------------------------------------------------------------------------------
 
     def test_a_crash_on_another_host(self):
@@ -100,8 +162,8 @@ class SeveralHosts(unittest.TestCase):
 
     def test_a_deadlock_over_two_hosts(self):
         run = self.run_on_hosts("spread/waits_in_a_circle", AFTER, "--timeout", "30")
-        self.assertEqual(run.verdicts(), {"spread/waits_in_a_circle[W=4]": "failed", AFTER: "passed"}, run.text())
-        self.assertRegex(run.out, r"[Dd]eadlock")
+        self.assertEqual(run.verdicts(), {"spread/waits_in_a_circle[W=4]": "error", AFTER: "passed"}, run.text())
+        self.assertIn("every rank waits and no rank can continue", re.sub(r"\n *", " ", run.out))
 
     def test_a_hang_on_another_host(self):
         run = self.run_on_hosts("spread/hangs", AFTER, "--timeout", "1")
@@ -161,7 +223,8 @@ class SeveralHosts(unittest.TestCase):
         for first in (2, 0):
             with self.subTest(first=first):
                 run = self.waits(lambda _: self.kill_host(first))
-                says = rf"SIGKILL, because host n{first // 2} with ranks {first}, {first + 1} was lost\) in spread/waits"
+                host = f"host n{first // 2} with ranks {first}, {first + 1}"
+                says = rf"SIGKILL, because {host} was lost\) in spread/waits"
                 self.assert_crashed(run, says, [first, first + 1])
 
     def test_a_host_that_stops(self):
@@ -181,7 +244,7 @@ class SeveralHosts(unittest.TestCase):
 
         run = self.waits(act)
         self.assert_crashed(run, r"because host n1 with ranks 2, 3 was lost: it sent nothing for 800 ms\)", [2, 3])
-        self.assertLess(self.noticed, 30)
+        print(f"a host that stops: rank 0 on another host had left after {self.noticed:.2f} s")
 
     def test_a_killed_command(self):
         run = self.waits(lambda _: os.kill(parent_of(self.guards[0]), signal.SIGKILL))

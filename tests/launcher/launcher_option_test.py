@@ -32,9 +32,9 @@ def launchers():
 class Run:
     """A run that has ended."""
 
-    def __init__(self, folder, launcher, *arguments, meanwhile=None, environment=None):
+    def __init__(self, folder, launcher, *arguments, meanwhile=None, environment=None, worker=None):
         self.folder = pathlib.Path(tempfile.mkdtemp(dir=folder)) / "run"
-        command = [LAUNCHER, "run", *arguments, "--worker", PROGRAM, "--out", str(self.folder)]
+        command = [LAUNCHER, "run", *arguments, "--worker", worker or PROGRAM, "--out", str(self.folder)]
         command += ["--launcher", launcher] if launcher else []
         process = subprocess.Popen(
             command,

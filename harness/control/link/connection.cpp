@@ -35,6 +35,7 @@ void set_options(int socket) {
   set(IPPROTO_TCP, TCP_KEEPIDLE, 10);
   set(IPPROTO_TCP, TCP_KEEPINTVL, 5);
   set(IPPROTO_TCP, TCP_KEEPCNT, 6);
+  set(IPPROTO_TCP, TCP_USER_TIMEOUT, 40'000);  // for bytes that the other side does not acknowledge
 }
 
 Connection::Connection(base::FileDescriptor socket, Side side, std::string secret)

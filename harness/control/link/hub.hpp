@@ -1,6 +1,6 @@
 // Hub is the one process of a world that all control pages are connected to: a listening socket, its connections, and
-// the HubCore that decides. Guards of ranks connect to it, too: it gives their connections to its owner. A wrong, silent or slow peer costs only its own connection. The launcher has the hub, or
-// the guard of rank 0 where no launcher of ours runs.
+// the HubCore that decides. Guards of ranks connect to it, too: it gives their connections to the launcher, its owner.
+// A wrong, silent or slow peer costs only its own connection.
 #pragma once
 
 #include <chrono>

@@ -97,7 +97,7 @@ Sends HubCore::time_passed(Deadline now) {
   now_ = now;
   std::vector<LinkId> silent;
   for (auto& [id, link] : links_) {
-    if (now - link.heard >= settings_.silence_limit) {
+    if (link.awaits_pong && now >= silent_at(link)) {
       silent.push_back(id);
     } else if (now >= link.next_ping && !link.awaits_pong) {
       ping(id, link);
@@ -118,11 +118,15 @@ std::optional<Deadline> HubCore::deadline() const {
   std::optional<Deadline> earliest;
   const auto add = [&](Deadline at) { earliest = earliest ? std::min(*earliest, at) : at; };
   for (const auto& [id, link] : links_) {
-    add(link.heard + settings_.silence_limit);
-    if (!link.awaits_pong) add(link.next_ping);
+    add(link.awaits_pong ? silent_at(link) : link.next_ping);
   }
   if (!search_ && may_search()) add(next_search_);
   return earliest;
+}
+
+/// This process may have been stopped for longer than the limit. So a page has time to answer the last ping.
+Deadline HubCore::silent_at(const Link& link) const {
+  return std::max(link.heard + settings_.silence_limit, link.ping_sent + settings_.silence_limit / 4 * 3);
 }
 
 std::vector<int> HubCore::missing() const {

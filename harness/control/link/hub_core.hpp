@@ -108,6 +108,7 @@ class HubCore {
   void send_owners(const Order& order);
   void require(bool holds, std::string_view what) const;
   bool owns(const Link& link, int rank) const;
+  Deadline silent_at(const Link& link) const;
   void ping(LinkId id, Link& link);
   void drop(LinkId id, std::string_view why, bool is_silent = false);
   void doom(const Abort& abort);

@@ -26,7 +26,7 @@ class HubSearch {
   Deadline deadline() const;
   /// The time is over.
   bool has_failed(Deadline now) const { return now >= until_; }
-  /// What each address answered: `10.0.0.1:4000: Connection refused; [fd00::1]:4000: no answer`.
+  /// The answer of each address: `10.0.0.1:4000: Connection refused; [fd00::1]:4000: no answer`.
   std::string answers() const;
 
  private:

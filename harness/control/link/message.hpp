@@ -2,7 +2,8 @@
 // the structs and their bytes, and no I/O.
 //
 // A connection begins with Challenge, Proof and Welcome: both sides prove that they know the secret of the world. Then
-// the page's side says Hello, or a guard sends a Note. On each connection messages arrive in the order in which they were sent.
+// the page's side says Hello, or a guard sends a Note. On each connection messages arrive in the order in which they
+// were sent.
 #pragma once
 
 #include <array>

@@ -700,3 +700,31 @@ TEST_CASE("a hub drops an abort that comes after the round in which its page has
   CHECK(hub.doomed()->text ==
         "host h with rank 1 was lost: it broke the protocol in a message Votes: votes of another round");
 }
+
+TEST_CASE("a hub that was stopped gives its pages time to answer") {
+  HubCore core({.world_size = 1, .silence_limit = milliseconds(800)});
+  Deadline now{seconds(100)};
+  std::uint64_t pings = 0;
+  const auto take = [&](const Sends& sends) {
+    for (const Send& send : sends.messages) {
+      if (const auto* const ping = std::get_if<Ping>(&send.message)) pings = ping->number;
+    }
+    return sends.closed.size();
+  };
+  take(core.connected(1, {.world_size = 1, .host = "h", .ranks = {0}}, now));
+  for (std::uint64_t answered = 0; answered < pings;) {
+    answered = pings;
+    now += milliseconds(1);
+    take(core.received(1, Pong{.number = answered, .now_ns = 0}, now));
+  }
+  const std::uint64_t before = pings;
+  now += seconds(5);
+  CHECK(take(core.time_passed(now)) == 0);
+  REQUIRE(pings == before + 1);
+  now += milliseconds(599);
+  CHECK(take(core.time_passed(now)) == 0);
+  CHECK(core.deadline() == now + milliseconds(1));
+  now += milliseconds(1);
+  CHECK(take(core.time_passed(now)) == 1);
+  CHECK(core.doomed()->text == "host h with rank 0 was lost: it sent nothing for 800 ms");
+}
