@@ -27,7 +27,7 @@ def is_gone(process):
 
 
 def wait_for(found, seconds=60):
-    """The first result that is true. None: there is none in time."""
+    """The first result that is true, or None after this time."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         result = found()
@@ -101,7 +101,7 @@ class Check:
         return Result(folder, process.returncode, text)
 
     def difference(self, one, other):
-        """What `shardproof diff` says of the two runs. Empty: they are equal."""
+        """The output of `shardproof diff` for two runs that differ, or nothing."""
         command = [self.launcher, "diff", one.folder, other.folder]
         found = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         return "" if found.returncode == 0 else found.stdout + found.stderr

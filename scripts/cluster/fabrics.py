@@ -12,7 +12,9 @@ FABRICS = (
 )
 SIZES = (2, 4, 8, 16, 32, 64)
 # On few cores, 64 ranks take seconds for a case of this suite. One of its four cases runs.
-FEWER = {64: ("overlap", "comm_hooks", "exec_order", "replicate", "extensions/exact_parity[W=64,form=full,reshard=true]")}
+FEWER = {
+    64: ("overlap", "comm_hooks", "exec_order", "replicate", "extensions/exact_parity[W=64,form=full,reshard=true]")
+}
 
 
 def is_installed(launcher):

@@ -33,8 +33,8 @@ const MpiTable& load(const MpiLibrary& library, const std::filesystem::path& mod
                     "ranks by another MPI",
                     library.package));
   }
-  // UCX, a transport of both libraries, replaces the handlers of crash signals when it is loaded. The rank's own handler
-  // saves its stack.
+  // UCX, a transport of both libraries, replaces the handlers of crash signals when it is loaded. But the rank's own
+  // handler saves its stack.
   ::setenv("UCX_ERROR_SIGNALS", "", 0);
   void* const loaded = ::dlopen(module.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (loaded == nullptr) throw refuse(::dlerror());
