@@ -290,9 +290,7 @@ void HubCore::handle(LinkId id, Link& link, const ProgressOf& progress) {
 void HubCore::handle(LinkId id, Link& link, const Ended& ended) {
   require(owns(link, ended.end.rank), "of a rank of another host");
   if (gone_.contains(ended.end.rank)) return;
-  for (const auto& [other, page] : links_) {
-    if (other != id) send(other, ended);
-  }
+  send_watchers(id, ended);
   rank_gone(ended.end.rank);
 }
 

@@ -44,7 +44,7 @@ struct Hello {
   int world_size = 0;
   std::string host;
   std::vector<int> ranks;  ///< The ranks of this host, ascending. Empty for a launcher without ranks.
-  bool watches = false;  ///< This page wants the progress and the flight records of all ranks.
+  bool watches = false;  ///< This page wants the progress, the ends and the flight records of all ranks.
 };
 /// From the hub, once all ranks have a page. Only now may ranks start.
 struct Start {
@@ -96,7 +96,8 @@ struct ProgressOf {
   int rank = 0;
   Progress progress;
 };
-/// The end of a rank, as its guard saw it. The hub gives it to all other pages.
+/// The end of a rank, as its guard saw it. The hub gives it to the pages that watch: to give it to all pages takes as
+/// many messages as ranks times hosts.
 struct Ended {
   protocol::RankEnd end;
 };
