@@ -28,6 +28,10 @@ shardproof::Call all_reduce_of(const std::array<T, count>& mine, std::array<T, c
 
 RANKED_TEST_CASE("bench/trivial", ranks(2), options::Each{"i", numbers(300)}) { CHECK(rank.index() >= 0); }
 
+RANKED_TEST_CASE("bench/scale", ranks(2, 4, 8, 16, 32, 64, 128, 256), options::Each{"i", numbers(10)}) {
+  CHECK(rank.index() >= 0);
+}
+
 RANKED_TEST_CASE("bench/all_reduce", ranks(2, 4)) {
   std::array<float, shardproof::bench::all_reduce_elements> mine{};
   std::array<float, shardproof::bench::all_reduce_elements> sum{};

@@ -52,6 +52,7 @@ class Bench {
 
   std::filesystem::path fresh() { return scratch_.fresh(); }
   const std::filesystem::path& worker() const { return worker_.program; }
+  const launcher::Worker& asked_worker() const { return worker_; }
 
  private:
   launcher::SignalWatch signals_;

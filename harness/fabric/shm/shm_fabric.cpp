@@ -26,6 +26,8 @@ std::size_t slot_bytes_for(int world_size) {
 
 }  // namespace
 
+std::size_t shm_world_bytes(int world_size) { return shm::Meeting::bytes(world_size, slot_bytes_for(world_size)); }
+
 ShmFabric::ShmFabric(const FabricContext& context, std::shared_ptr<shm::SharedMemory> memory)
     : store_(context.store), rank_(std::make_shared<shm::ShmContext>()) {
   const int size = context.control->world_size();
@@ -38,7 +40,7 @@ ShmFabric::ShmFabric(const FabricContext& context, std::shared_ptr<shm::SharedMe
   rank_->slot_bytes = slot_bytes_for(size);
   if (context.rank != 0 || size == 1) return;
   try {
-    auto [made, name] = rank_->memory->create(shm::Meeting::bytes(size, rank_->slot_bytes));
+    auto [made, name] = rank_->memory->create(shm_world_bytes(size));
     region_ = std::move(made);
     store_->put(region_key, name);
   } catch (const base::NoRoom& failure) {
@@ -61,7 +63,7 @@ std::shared_ptr<Group> ShmFabric::join() {
   std::shared_ptr<shm::Region> region = region_;
   if (rank_->rank != 0) {
     const auto name = store_->wait(region_key, rank_->give_up_at(std::chrono::steady_clock::now()));
-    region = rank_->memory->attach(name, shm::Meeting::bytes(size, rank_->slot_bytes));
+    region = rank_->memory->attach(name, shm_world_bytes(size));
   }
   return std::make_shared<shm::ShmGroup>(rank_, "world", world_id, all_ranks(size), std::move(region));
 }
@@ -77,7 +79,7 @@ std::vector<std::shared_ptr<Group>> make_thread_world(const ThreadContext& conte
   const int size = context.control->world_size();
   const std::size_t slot_bytes = slot_bytes_for(size);
   const std::shared_ptr<shm::SharedMemory> memory = shm::make_thread_memory();
-  const auto region = size == 1 ? nullptr : memory->create(shm::Meeting::bytes(size, slot_bytes)).region;
+  const auto region = size == 1 ? nullptr : memory->create(shm_world_bytes(size)).region;
   std::vector<std::shared_ptr<Group>> groups;
   for (int index = 0; index < size; ++index) {
     auto rank = std::make_shared<shm::ShmContext>();

@@ -15,6 +15,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -30,6 +31,9 @@ class Region;
 class SharedMemory;
 struct ShmContext;
 }  // namespace shm
+
+/// The shared memory of the world's group. Groups of a split have their own.
+std::size_t shm_world_bytes(int world_size);
 
 /// The destructor removes the name by which ranks find the mailboxes.
 class ShmFabric final : public Fabric {
