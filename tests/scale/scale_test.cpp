@@ -87,6 +87,24 @@ TEST_CASE("real hosts send the bytes that simulated hosts send") {
   CHECK(bytes_of_real_agreement(hosts, ranks) == traffic.bytes_to_hub + traffic.bytes_from_hub);
 }
 
+TEST_CASE("simulated hosts send the messages that docs/scale.md counts") {
+  const auto [hosts, each] = GENERATE(std::pair(2, 1), std::pair(4, 3));
+  CAPTURE(hosts, each);
+  const auto h = static_cast<std::uint64_t>(hosts), w = h * static_cast<std::uint64_t>(each);
+  SimulatedHosts world(hosts, each), dying(hosts, each);
+  world.join();
+  dying.join();
+  const Traffic agreement = world.agree(), one_case = world.run_case(), end = world.end(), doom = dying.doom();
+  CHECK(agreement.to_hub == h);
+  CHECK(agreement.from_hub == h + 1);
+  CHECK(one_case.to_hub == 2 * h + w);
+  CHECK(one_case.from_hub == 2 * h + 2 + w);
+  CHECK(end.to_hub == h + 3 * w);
+  CHECK(end.from_hub == 2 * h + 2 + 3 * w);
+  CHECK(doom.to_hub == 1 + w);
+  CHECK(doom.from_hub == h + 1 + w);
+}
+
 TEST_CASE("a fit of small simulated worlds gives the messages and bytes of a larger one") {
   const std::pair<int, int> sizes[] = {{2, 1}, {4, 2}, {3, 8}, {8, 4}, {16, 8}, {32, 4}};
   using Count = std::function<std::uint64_t(const Traffic&)>;
