@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -38,14 +39,16 @@ std::string in_bytes(double bytes) {
 }
 
 std::string in_count(double count) { return fmt::format("{}", std::llround(count)); }
-std::string in_times(double ratio) { return fmt::format("{:.3g} ×", ratio); }
+std::string in_times(double ratio) {
+  return ratio < 1000 ? fmt::format("{:.3g} ×", ratio) : fmt::format("{:.0f} ×", ratio);
+}
 
 using Text = std::function<std::string(double)>;
 
 /// A number of the model, and the measured one: `model = measured`, or `model / measured`.
-std::string cell(const Text& text, double model, std::optional<double> measured) {
+std::string cell(const Text& text, double model, std::optional<double> measured, std::string_view how = "measured") {
   if (!measured) return text(model);
-  if (model == *measured) return fmt::format("{} = measured", text(model));
+  if (model == *measured) return fmt::format("{} = {}", text(model), how);
   return fmt::format("{} / {}", text(model), text(*measured));
 }
 
@@ -177,10 +180,11 @@ void many_hosts() {
     for (const int hosts : executed) {
       const int ranks = hosts * ranks_of_each;
       const Traffic& traffic = simulated[hosts][step];
-      counts.push_back(
-          cell(in_count, static_cast<double>(count.at(hosts, ranks)), static_cast<double>(messages(traffic))));
-      sizes.push_back(cell(in_bytes, static_cast<double>(size.at(hosts, ranks)), static_cast<double>(bytes(traffic))));
-      sizes.back() += fmt::format(", {}", in_time(traffic.hub_ms * 1e6));
+      counts.push_back(cell(in_count, static_cast<double>(count.at(hosts, ranks)),
+                            static_cast<double>(messages(traffic)), "simulated"));
+      sizes.push_back(
+          cell(in_bytes, static_cast<double>(size.at(hosts, ranks)), static_cast<double>(bytes(traffic)), "simulated"));
+      sizes.back() += fmt::format(", {}", in_times(traffic.hub_ms / simulated[executed[0]][1].hub_ms));
     }
     for (const int ranks : beyond) {
       counts.push_back(in_count(static_cast<double>(count.at(ranks / ranks_of_each, ranks))));

@@ -117,6 +117,8 @@ TEST_CASE("a fit of small simulated worlds gives the messages and bytes of a lar
     SimulatedHosts world(hosts, ranks), dying(hosts, ranks);
     dying.join();
     steps.push_back({world.join(), world.agree(), world.run_case(), world.find_deadlock(), world.end(), dying.doom()});
+    // A deadlock's bytes depend on which ranks wait in a call, and on the names of ranks in its text.
+    steps.back()[3].bytes_to_hub = steps.back()[3].bytes_from_hub = 0;
   }
   for (std::size_t step = 0; step < steps.front().size(); ++step) {
     for (std::size_t kind = 0; kind < std::size(counts); ++kind) {
