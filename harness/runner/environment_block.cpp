@@ -12,6 +12,7 @@
 #include <sstream>
 #include <string_view>
 #include <system_error>
+#include <vector>
 
 namespace shardproof::runner {
 
@@ -33,15 +34,6 @@ EnvironmentBlock::EnvironmentBlock() {
 
 namespace {
 
-void set_by_library(std::span<const std::string> variables) {
-  for (const std::string& variable : variables) {
-    const std::size_t equals = variable.find('=');
-    if (equals == std::string::npos) continue;
-    if (::setenv(variable.substr(0, equals).c_str(), variable.c_str() + equals + 1, 1) != 0)
-      throw std::system_error(errno, std::generic_category(), "setenv");
-  }
-}
-
 std::size_t bytes_of(std::span<const std::string> variables) {
   std::size_t bytes = 0;
   for (const std::string& variable : variables) bytes += variable.size() + 1;
@@ -53,11 +45,21 @@ std::size_t bytes_of(std::span<const std::string> variables) {
 void EnvironmentBlock::set(std::span<const std::string> variables) {
   if (set_in_place(variables)) return;
   ::clearenv();
-  set_by_library(variables);
+  for (const std::string& variable : variables) {
+    const std::size_t equals = variable.find('=');
+    if (equals == std::string::npos) continue;
+    if (::setenv(variable.substr(0, equals).c_str(), variable.c_str() + equals + 1, 1) != 0)
+      throw std::system_error(errno, std::generic_category(), "setenv");
+  }
 }
 
 void EnvironmentBlock::add(std::span<const std::string> variables) {
-  if (!add_in_place(variables)) set_by_library(variables);
+  if (add_in_place(variables)) return;
+  std::vector<std::string> all;
+  for (char** variable = ::environ; variable != nullptr && *variable != nullptr; ++variable)
+    all.emplace_back(*variable);
+  all.insert(all.end(), variables.begin(), variables.end());
+  set(all);
 }
 
 bool EnvironmentBlock::set_in_place(std::span<const std::string> variables) {

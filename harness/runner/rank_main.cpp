@@ -16,7 +16,6 @@
 #include <string_view>
 #include <unordered_map>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "harness/base/digest.hpp"
@@ -213,7 +212,7 @@ std::optional<CommonWorld> prepare_world(const ProgramExtension& extension, std:
 
 /// `prepared`: by a warm process that this process is a copy of.
 int run_ranks_of_ours(const std::string& plan_file, const Program& program, const ProgramExtension& extension,
-                      std::span<const BoundCase> cases, std::optional<CommonWorld> prepared, runner::StartGate gate) {
+                      std::span<const BoundCase> cases, std::optional<CommonWorld> prepared) {
   runner::save_coverage_at_sigterm();
   CommonWorld common = prepared ? std::move(*prepared) : read_world(plan_file, extension, cases);
   const WorldPlan& plan = common.plan;
@@ -222,13 +221,6 @@ int run_ranks_of_ours(const std::string& plan_file, const Program& program, cons
       is_one_process ? std::nullopt : protocol::identity([](const char* name) { return std::getenv(name); });
   // Before a subject can install handlers of its own, and before Catch2 notes the present ones.
   runner::save_crashes(plan.rendezvous, identity ? std::optional(identity->rank) : std::nullopt);
-  const auto begin = [&gate] {
-    if (!gate.is_closed()) return;
-    gate.wait();
-    tie_life_to_launcher();  // not before: the launcher may not be the parent yet
-  };
-  // A subject is code of a user. Without one, the rank has more to do before it must wait for the others.
-  if (is_one_process || !plan.subject.empty() || !plan.fault.empty()) begin();
   const ProgramExtension::ServiceMaker make_service = extension.services(plan);
   if (is_one_process) {
     take_every_part(common, program, make_service);
@@ -240,11 +232,7 @@ int run_ranks_of_ours(const std::string& plan_file, const Program& program, cons
   }
   take_part(
       plan, identity->rank, membership(program, common.digest, make_service), common.planned,
-      [&](const WorldPlan&) {
-        world::Connection connection = common.connection ? *common.connection : world::connect_process(plan);
-        connection.before_meeting = begin;
-        return connection;
-      },
+      [&](const WorldPlan&) { return common.connection ? *common.connection : world::connect_process(plan); },
       std::move(common.catch_run));
   return rank_left;
 }
@@ -301,23 +289,22 @@ int run(std::span<char*> argv, const Program& program, const ProgramExtension& e
     return line.mode == Mode::list ? runner::answer_with_problems(bound.problems) : protocol::rank_usage;
   }
   std::optional<CommonWorld> prepared;
-  runner::StartGate gate;
   switch (line.mode) {
     case Mode::check_scenario: return extension.answer(line);
     case Mode::list: return runner::answer_with_cases(program, extension, line.subject_library, bound.cases);
     case Mode::warm: {
       const bool has_subject = !line.subject.empty() || !line.subject_library.empty();
-      auto end = runner::stay_warm(has_subject ? extension.copier(line) : runner::plain_copier(),
-                                   [&] { prepared = prepare_world(extension, bound.cases); });
-      if (const int* const code = std::get_if<int>(&end)) return *code;
-      gate = std::get<runner::StartGate>(std::move(end));
+      if (const auto code = runner::stay_warm(has_subject ? extension.copier(line) : runner::plain_copier(),
+                                              [&] { prepared = prepare_world(extension, bound.cases); }))
+        return *code;
+      tie_life_to_launcher();  // the launcher of the rank that this process has become
       break;
     }
     case Mode::foreign: return run_as_rank_of_others(line, program, extension, bound.cases);
     default: break;
   }
   if (const char* plan = std::getenv(protocol::environment::plan))
-    return run_ranks_of_ours(plan, program, extension, bound.cases, std::move(prepared), std::move(gate));
+    return run_ranks_of_ours(plan, program, extension, bound.cases, std::move(prepared));
   require_no_foreign_launcher();
   runner::become_launcher(name, arguments);
 }

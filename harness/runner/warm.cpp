@@ -149,6 +149,17 @@ void open_as(const std::string& file, int descriptor) {
   if (::dup2(log.get(), descriptor) < 0) fail("dup2");
 }
 
+/// Returns when the launcher lets this copy begin. By then, the launcher is the parent of this process. If the launcher
+/// gives the copy up, ends this process.
+void wait_for_launcher(const FileDescriptor& gate) {
+  char byte = 0;
+  ssize_t count = 0;
+  do {
+    count = ::read(gate.get(), &byte, 1);
+  } while (count < 0 && errno == EINTR);
+  if (count != 1) ::_exit(rank_could_not_join);
+}
+
 void become_rank(const protocol::RankRequest& rank, EnvironmentBlock& block) {
   ::close(warm_socket);
   open_as(rank.standard_output, STDOUT_FILENO);
@@ -159,9 +170,14 @@ void become_rank(const protocol::RankRequest& rank, EnvironmentBlock& block) {
 /// The process of a world.
 class WorldProcess {
  public:
-  WorldProcess(const Copier& copier, std::size_t usual_threads, const protocol::CopyRequest& request,
+  WorldProcess(const Copier& copier, std::size_t usual_threads, protocol::ReceivedRequest& received,
                FileDescriptor link, EnvironmentBlock& block)
-      : copier_(copier), usual_threads_(usual_threads), request_(request), link_(std::move(link)), block_(block) {}
+      : copier_(copier),
+        usual_threads_(usual_threads),
+        request_(received.request),
+        gate_(std::move(received.gate)),
+        link_(std::move(link)),
+        block_(block) {}
 
   /// Returns in a rank. The process of the world ends here.
   void make_ranks(const std::function<void()>& prepare_world) {
@@ -190,6 +206,8 @@ class WorldProcess {
   /// No other process waits for an answer of the rank. The launcher sees its end.
   void begin(const protocol::RankRequest& rank) {
     link_ = FileDescriptor();
+    wait_for_launcher(gate_);
+    gate_ = FileDescriptor();
     try {
       become_rank(rank, block_);
     } catch (const std::exception& trouble) {
@@ -201,12 +219,12 @@ class WorldProcess {
   const Copier& copier_;
   std::size_t usual_threads_;
   const protocol::CopyRequest& request_;
-  FileDescriptor link_;
+  FileDescriptor gate_, link_;
   EnvironmentBlock& block_;
 };
 
 /// Answers the request. Returns false in a rank.
-bool make_ranks(const Copier& copier, std::size_t usual_threads, const protocol::CopyRequest& request,
+bool make_ranks(const Copier& copier, std::size_t usual_threads, protocol::ReceivedRequest& received,
                 EnvironmentBlock& block, const std::function<void()>& prepare_world) {
   std::fflush(nullptr);  // otherwise the copies would write the buffered output, too
   Link link = make_link();
@@ -217,7 +235,7 @@ bool make_ranks(const Copier& copier, std::size_t usual_threads, const protocol:
   }
   if (between.process == 0) {
     link.ours = FileDescriptor();
-    WorldProcess(copier, usual_threads, request, std::move(link.theirs), block).make_ranks(prepare_world);
+    WorldProcess(copier, usual_threads, received, std::move(link.theirs), block).make_ranks(prepare_world);
     return false;
   }
   link.theirs = FileDescriptor();
@@ -245,20 +263,7 @@ Copier plain_copier() {
   return {.prepare = prepare, .fork = [] { return ::fork(); }};
 }
 
-void StartGate::wait() {
-  char byte = 0;
-  ssize_t count = 0;
-  do {
-    count = ::read(gate_.get(), &byte, 1);
-  } while (count < 0 && errno == EINTR);
-  gate_ = FileDescriptor();
-  if (count == 1) return;
-  fmt::print(stderr, "the launcher of this rank gave it up, or ended, before the rank began\n");
-  std::fflush(stderr);
-  ::_exit(rank_could_not_join);
-}
-
-std::variant<int, StartGate> stay_warm(const Copier& copier, const std::function<void()>& prepare_world) {
+std::optional<int> stay_warm(const Copier& copier, const std::function<void()>& prepare_world) {
   const std::size_t usual_threads = world::other_threads().size();  // threads of a sanitizer
   EnvironmentBlock block;
   CopyAnswer prepared = copier.prepare();
@@ -268,8 +273,7 @@ std::variant<int, StartGate> stay_warm(const Copier& copier, const std::function
   protocol::send_answer(warm_socket, prepared);
   if (prepared.error) return rank_could_not_join;
   while (auto received = protocol::receive_request(warm_socket)) {
-    if (!make_ranks(copier, usual_threads, received->request, block, prepare_world))
-      return StartGate(std::move(received->gate));
+    if (!make_ranks(copier, usual_threads, *received, block, prepare_world)) return std::nullopt;
   }
   return protocol::rank_left;
 }

@@ -3,17 +3,15 @@
 //
 //   warm process ──copy──► process of a world ──copies──► ranks
 //
-// The process of a world does what is the same for its ranks, copies itself for each rank, and ends. So the ranks become
-// children of the launcher, which adopts orphans.
+// The process of a world does what is the same for its ranks, copies itself for each rank, and ends. So the ranks
+// become children of the launcher, which adopts orphans.
 #pragma once
 
 #include <sys/types.h>
 
 #include <functional>
-#include <utility>
-#include <variant>
+#include <optional>
 
-#include "harness/base/file_descriptor.hpp"
 #include "harness/protocol/warm_socket.hpp"
 
 namespace shardproof::runner {
@@ -30,30 +28,16 @@ struct Copier {
 /// processes that are started: if the program has threads, open files, a sanitizer, or coverage.
 Copier plain_copier();
 
-/// A copy waits here before it runs any code of a user. Until then, its launcher may not know its process.
-class StartGate {
- public:
-  /// An open gate, for a process that is not a copy.
-  StartGate() = default;
-  explicit StartGate(base::FileDescriptor gate) : gate_(std::move(gate)) {}
-  bool is_closed() const { return static_cast<bool>(gate_); }
-  /// Returns when the launcher lets the ranks begin. By then, the launcher is the parent of this process. If the
-  /// launcher gives the ranks up, ends this process.
-  void wait();
-
- private:
-  base::FileDescriptor gate_;
-};
-
 /// Prepares this process, and reports this to the launcher. Then makes ranks from copies of this process, until the
-/// launcher is gone. `prepare_world` runs in the process of a world, with the environment of all ranks, before its ranks
-/// are copied. It must not throw.
+/// launcher is gone. `prepare_world` runs in the process of a world, with the environment of all ranks, before its
+/// ranks are copied. It must not throw.
 ///
-/// Returns the exit code of this process when the launcher is gone, or when the process cannot be prepared. Returns a
-/// gate in a copy that must now run as a rank. The copy has its own environment, standard output, standard error and
-/// process group; all else is unchanged.
+/// Returns the exit code of this process when the launcher is gone, or when the process cannot be prepared. Returns
+/// nullopt in a copy that must now run as a rank. The copy has its own environment, standard output, standard error,
+/// parent and process group; all else is unchanged. A copy does not return, and leaves no trace in the files of its
+/// world, before the launcher lets it begin.
 ///
 /// Throws std::system_error if descriptor 3 is not a launcher's socket.
-std::variant<int, StartGate> stay_warm(const Copier& copier, const std::function<void()>& prepare_world);
+std::optional<int> stay_warm(const Copier& copier, const std::function<void()>& prepare_world);
 
 }  // namespace shardproof::runner

@@ -2,7 +2,6 @@
 // turns. The rank's World gets it from the code that starts the rank.
 #pragma once
 
-#include <functional>
 #include <memory>
 
 #include "harness/control/control_plane.hpp"
@@ -20,11 +19,8 @@ class TurnRecord;
 struct Connection {
   std::shared_ptr<control::ControlPlane> control;
   fabric::FabricMaker make_fabric;
-  /// Called once, before the rank first waits for other ranks. Empty: no call. It does not return where the rank must
-  /// not begin.
-  std::function<void()> before_meeting = {};
   bool has_thread_ranks = false;  ///< The ranks of the world are threads of one process.
-  std::shared_ptr<TurnRecord> turns = nullptr;  ///< nullptr: ranks do not take turns
+  std::shared_ptr<TurnRecord> turns = nullptr;           ///< nullptr: ranks do not take turns
   std::shared_ptr<SeededScheduler> scheduler = nullptr;  ///< nullptr: ranks do not take turns
 };
 

@@ -168,7 +168,6 @@ void World::meet(std::chrono::milliseconds for_others_to_come) {
                                             {"fault", plan_.fault},
                                             {"fabric", plan_.fabric},
                                             {"device", plan_.device}});
-  if (connection_.before_meeting) connection_.before_meeting();
   // The ballots are digests. While they are equal, no rank needs to write or read a file.
   const Deadline deadline = std::chrono::steady_clock::now() + for_others_to_come;
   const auto ballots = control_.agree(rank_, {.value = base::digest(mine), .text = ballot_text_of(host_)}, deadline);
