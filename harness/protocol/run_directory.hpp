@@ -60,6 +60,9 @@ struct WorldDirectory {
   /// The secret that the guards of ranks and their launcher share. Only this user can read it. It is removed at the end
   /// of the world.
   std::filesystem::path key() const { return root / "key"; }
+  /// The plan of the ranks of one host, with the directory in which they meet. `first`: the first rank of the host.
+  /// Only a world whose ranks are not all on the launcher's host has such plans.
+  std::filesystem::path host_plan(int first) const { return root / ("plan-" + std::to_string(first) + ".json"); }
   /// The file store of a world whose ranks are on several hosts.
   std::filesystem::path store() const { return root / "store"; }
   /// The end of a rank that has a guard. The guard writes it.

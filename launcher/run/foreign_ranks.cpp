@@ -206,7 +206,9 @@ std::optional<Ranks::Ended> ForeignRanks::find_lost(int rank, Deadline now) {
   if (is_silent || is_lost_with_host(rank))
     return killed(fmt::format("because host {} with {} was lost{}", host.name, base::rank_list(host.lost->ranks),
                               is_silent ? ": " + host.lost->why : ""));
-  return killed(fmt::format("because its guard on {} ended", host.name));
+  Ended end = killed(fmt::format("because its guard on {} ended", host.name));
+  end.was_asked = at(rank).follows;
+  return end;
 }
 
 /// The last progress of a rank may be lost with its host's connection.
@@ -364,10 +366,13 @@ void ForeignRanks::start_ranks() {
   has_started_ = true;
   join_by_ = Deadline::max();
   for (const Rank& rank : ranks_) {
-    if (links_.contains(rank.link))
-      links_.at(rank.link).link.send(
-          GuardRequest{.what = GuardRequest::What::start,
-                       .rendezvous = is_spread() ? hosts_[rank.host].rendezvous : plan_.rendezvous});
+    if (!links_.contains(rank.link)) continue;
+    GuardRequest request{.what = GuardRequest::What::start, .rendezvous = plan_.rendezvous};
+    if (is_spread()) {
+      request.ranks = hosts_[rank.host].ranks;
+      request.rendezvous = hosts_[rank.host].rendezvous;
+    }
+    links_.at(rank.link).link.send(request);
   }
 }
 
@@ -535,6 +540,8 @@ void ForeignRanks::drop(std::uint64_t key) {
     give_up(fmt::format("the guard of rank {} on {} ended before the ranks began", rank, at(rank).identity.name),
             alive(*this, plan_.size));
   at(rank).guard_lost_at = Clock::now();
+  if (const auto doom = page_.doomed(); doom && is_spread() && doom->culprit >= 0 && doom->culprit < plan_.size)
+    at(rank).follows = at(doom->culprit).host != at(rank).host;
   at(rank).owes_evidence = false;
   if (has_started_ && is_spread() && is_alive(rank)) {
     // Its peers leave now. Whether its host was lost, too, is known later.

@@ -85,6 +85,8 @@ class ForeignRanks final : public Ranks {
     bool owes_evidence = false;  ///< The guard takes the rank's stacks.
     bool has_saved_crash = false;  ///< The guard has reported the end, and the stack of a crash.
     control::Deadline guard_lost_at = control::Deadline::max();
+    /// The guard ended after another host had ended the world: mpirun kills all guards then.
+    bool follows = false;
   };
   struct Link {
     GuardLink link;

@@ -190,7 +190,8 @@ class Guard {
     if (!plan_.environment.empty()) {
       for (const auto& [name, value] : plan_.environment.at(static_cast<std::size_t>(rank_))) own[name] = value;
     }
-    own[protocol::environment::plan] = (is_spread() ? host_plan(rendezvous_) : directory_.plan()).string();
+    own[protocol::environment::plan] =
+        (is_spread() ? directory_.host_plan(first_of_host_) : directory_.plan()).string();
     if (is_spread()) own[protocol::environment::tracer] = std::to_string(::getpid());
     own[protocol::environment::parent] = std::to_string(::getpid());
     own[protocol::environment::rank] = std::to_string(rank_);
@@ -214,7 +215,7 @@ class Guard {
     const auto add = [&](std::optional<Deadline> at) {
       if (at) first = first ? std::min(*first, *at) : at;
     };
-    if (lead_) add(lead_->link().deadline());
+    if (lead_ && !is_leaving_) add(lead_->link().deadline());
     if (evidence_) add(evidence_->deadline());
     if (crash_) add(crash_->deadline());
     return first;
@@ -238,7 +239,10 @@ class Guard {
     if (evidence_) continue_evidence(ready);
     if (crash_) save_crash(ready);
     if (process_) take_end();
-    if (lead_) lead_->link().handle_events();
+    if (!lead_ || is_leaving_) return;
+    // If the launcher has ended, the guards kill their ranks: no rank may be released before.
+    read_requests();
+    if (!is_leaving_) lead_->link().handle_events();
   }
 
   void read_requests() {
@@ -260,6 +264,7 @@ class Guard {
       case Wanted::start:
         may_start_ = true;
         rendezvous_ = request.rendezvous;
+        if (!request.ranks.empty()) first_of_host_ = request.ranks.front();
         return;
       case Wanted::signal: return ask(RankEnd::AskedBy::launcher, request.signal);
       case Wanted::release:
@@ -274,6 +279,7 @@ class Guard {
   void leave() {
     if (is_leaving_) return;
     poller_.remove(link_.descriptor());
+    if (lead_) poller_.remove(lead_->link().descriptor());
     is_leaving_ = true;
     kill_rank(RankEnd::AskedBy::launcher);
   }
@@ -372,6 +378,7 @@ class Guard {
   std::filesystem::path rendezvous_;  ///< of the ranks of this host
   std::optional<control::ControlPage> page_;  ///< empty: the rank was not started
   int rank_ = -1;
+  int first_of_host_ = -1;  ///< the first rank of this host, in a world that is not only on the launcher's host
   std::string refusal_;  ///< why this lead guard cannot lead
   std::optional<Process> process_;  ///< empty: the rank has ended
   std::optional<EvidenceCollector> evidence_;  ///< while stacks of the rank are taken

@@ -53,7 +53,8 @@ void from_json(const nlohmann::ordered_json& json, GuardReport& report);
 struct GuardRequest {
   enum class What : std::uint8_t {
     lead,     ///< Make what the ranks of your host need, which are `ranks`, and connect it to the hub.
-    start,    ///< All guards of the world have joined: start the rank, which meets others in `rendezvous`.
+    start,    ///< All guards of the world have joined: start the rank, which meets the others of its host in
+              ///< `rendezvous`. These are `ranks`, unless all ranks are on the launcher's host.
     signal,   ///< Send this signal to the rank.
     release,  ///< The host has lost the hub: let its ranks leave, because of `text`.
     collect,  ///< Take the stacks of the rank.

@@ -9,8 +9,6 @@ namespace shardproof::launcher {
 
 using rendezvous::RendezvousDirectory;
 
-std::filesystem::path host_plan(const std::filesystem::path& rendezvous) { return rendezvous / "plan.json"; }
-
 HostLead::HostLead(protocol::WorldPlan plan, const protocol::WorldDirectory& directory, const Contact& contact,
                    const std::string& host, const std::vector<int>& ranks)
     : rendezvous_(RendezvousDirectory::make(plan.size)),
@@ -21,7 +19,7 @@ HostLead::HostLead(protocol::WorldPlan plan, const protocol::WorldDirectory& dir
                     .silence_limit = launcher_silence}) {
   plan.rendezvous = rendezvous_.path();
   plan.store = directory.store();
-  write_own_file(host_plan(plan.rendezvous), base::dump_line(plan) + "\n", 0);
+  write_own_file(directory.host_plan(ranks.front()), base::dump_line(plan) + "\n", 2);
 }
 
 }  // namespace shardproof::launcher

@@ -16,9 +16,6 @@
 
 namespace shardproof::launcher {
 
-/// The plan of the ranks of one host: the world's plan with the directory of this host. The lead guard writes it.
-std::filesystem::path host_plan(const std::filesystem::path& rendezvous);
-
 class HostLead {
  public:
   /// How to reach the hub.
@@ -31,7 +28,7 @@ class HostLead {
   /// while. A launcher that ends closes its connection.
   static constexpr std::chrono::seconds launcher_silence{30};
 
-  /// Throws std::system_error, or CommandError if the plan cannot be written.
+  /// Also writes the plan of the host. Throws std::system_error, or CommandError if the plan cannot be written.
   HostLead(protocol::WorldPlan plan, const protocol::WorldDirectory& directory, const Contact& contact,
            const std::string& host, const std::vector<int>& ranks);
 

@@ -39,6 +39,14 @@ def processes_of(node):
     return [one for one in found if status_of(one, "Name") in ("orted", "shardproof", "spread_program")]
 
 
+def kill_processes_of(node):
+    for process in processes_of(node):
+        try:
+            os.kill(process, signal.SIGKILL)
+        except ProcessLookupError:
+            pass  # it followed another one
+
+
 def outcomes(result, wanted):
     ranks = result.cases.get(WAITS, {}).get("ranks", [])
     return [rank for rank, entry in enumerate(ranks) if entry["outcome"] == wanted]
@@ -72,8 +80,7 @@ def four_nodes(check, cluster):
 
     def kill_node(_, folder):
         waiting(folder)
-        for process in processes_of("n2"):
-            os.kill(process, signal.SIGKILL)
+        kill_processes_of("n2")
 
     guard_of = r"rank {} died by signal 9 \(SIGKILL, because its guard on n2 ended\) in spread/waits"
     for name, act, culprits, says in (
@@ -102,8 +109,7 @@ def lose_node(check, cluster, worker, waiting):
     def act(_, folder):
         ranks = waiting(folder)
         cluster.kill_node("n2")
-        for process in processes_of("n2"):
-            os.kill(process, signal.SIGKILL)
+        kill_processes_of("n2")
         wait_for(lambda: all(is_gone(process) for process in ranks.values()), 30)
 
     cases = ("spread/gathers", WAITS)
