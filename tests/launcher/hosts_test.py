@@ -153,12 +153,29 @@ class SeveralHosts(unittest.TestCase):
         for process in self.ranks.values():
             wait_for(lambda: is_gone(process))
 
+    def test_the_report_says_where_each_rank_was(self):
+        run = self.run_on_hosts("spread/placed", "spread/fails", "--max-skips", "0")
+        self.assertEqual(run.verdicts(), {"spread/placed[W=4]": "passed", "spread/fails[W=4]": "failed"}, run.text())
+        found = run.report["worlds"][0]["hosts"]
+        self.assertEqual([(host["name"], host["ranks"]) for host in found], [("n0", [0, 1]), ("n1", [2, 3])])
+        self.assertNotEqual(found[0]["id"], found[1]["id"])
+        self.assertIn("; ranks 0, 1 on n0, ranks 2, 3 on n1\n", run.out)
+        explained = subprocess.run([LAUNCHER, "explain", str(run.folder)], capture_output=True, text=True, timeout=60)
+        for text in (run.out, explained.stdout):
+            self.assertRegex(text, r"FAIL spread/fails\[W=4\] +rank 3 on n1,")
+            self.assertIn("  hosts: ranks 0, 1 on n0, ranks 2, 3 on n1\n", text)
+
+    def test_a_case_for_two_hosts_is_skipped_on_one(self):
+        run = self.run_on_hosts("spread/placed", launcher=foreign())
+        self.assertEqual(run.verdicts(), {"spread/placed[W=4]": "skipped"}, run.text())
+        self.assertIn("SKIP 1 case: its ranks must be on 2 hosts, and here they are on 1\n", run.out)
+
     # -- Cases that end badly ------------------------------------------------------------------------------------------
 
     def test_a_crash_on_another_host(self):
         run = self.run_on_hosts("spread/crashes", AFTER)
         self.assertEqual(run.verdicts(), {"spread/crashes[W=4]": "crashed", AFTER: "passed"}, run.text())
-        self.assertRegex(re.sub(r"\n *", " ", run.out), r"rank 3 died by signal 11 \(SIGSEGV\) in spread/crashes")
+        self.assertRegex(re.sub(r"\n *", " ", run.out), r"rank 3 on n1 died by signal 11 \(SIGSEGV\) in spread/crashes")
         crash = (run.folder / "worlds/0/evidence/rank-3.crash").read_text()
         self.assertRegex(crash, r"#0 .* in spread_program")
 
@@ -202,18 +219,18 @@ class SeveralHosts(unittest.TestCase):
 
     def test_a_killed_rank(self):
         run = self.waits(lambda _: os.kill(self.ranks[3], signal.SIGKILL))
-        self.assert_crashed(run, r"rank 3 died by signal 9 \(SIGKILL\) in spread/waits", [3])
+        self.assert_crashed(run, r"rank 3 on n1 died by signal 9 \(SIGKILL\) in spread/waits", [3])
 
     def test_a_killed_guard(self):
         run = self.waits(lambda _: os.kill(self.guards[3], signal.SIGKILL))
         self.assert_crashed(
-            run, r"rank 3 died by signal 9 \(SIGKILL, because its guard on n1 ended\) in spread/waits", [3]
+            run, r"rank 3 on n1 died by signal 9 \(SIGKILL, because its guard on n1 ended\) in spread/waits", [3]
         )
 
     def test_a_killed_lead_guard(self):
         run = self.waits(lambda _: os.kill(self.guards[2], signal.SIGKILL))
         self.assert_crashed(
-            run, r"rank 2 died by signal 9 \(SIGKILL, because its guard on n1 ended\) in spread/waits", [2]
+            run, r"rank 2 on n1 died by signal 9 \(SIGKILL, because its guard on n1 ended\) in spread/waits", [2]
         )
 
     def kill_host(self, first):

@@ -18,6 +18,12 @@ RANKED_TEST_CASE("spread/gathers", ranks(2, 4, 8), each("n", 0, 1, 2)) {
   for (int other = 0; other < rank.world().size(); ++other) CHECK(all.row(other) == iota(10 * other, 3));
 }
 
+RANKED_TEST_CASE("spread/placed", ranks(4), hosts(2)) {
+  CHECK(rank.hosts() == 2);
+  CHECK(rank.local_rank() == rank.index() % 2);
+  CHECK(rank.placement().grid() == shardproof::HostGrid{.hosts = 2, .ranks_per_host = 2});
+}
+
 RANKED_TEST_CASE("spread/fails", ranks(4)) { CHECK(rank.index() != 3); }
 
 RANKED_TEST_CASE("spread/requires", ranks(4)) {
