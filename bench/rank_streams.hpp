@@ -1,4 +1,4 @@
-// Writes the directory of a world that never ran, by the functions that ranks use: a world with so many real ranks would
+// Writes the directory of a world that never ran, by the functions that ranks use. So many real ranks would
 // take too long.
 #pragma once
 

@@ -5,8 +5,8 @@
 
 namespace shardproof::bench {
 
-/// At least two hosts. The bytes that one agreement sends over all connections together: the least of several measurements. In a slow
-/// measurement, hosts also report that their ranks wait.
+/// The bytes that one agreement sends over all connections together: the least of several measurements. In a slow
+/// measurement, hosts also report that their ranks wait. `hosts` is at least 2.
 std::uint64_t bytes_of_real_agreement(int hosts, int ranks_of_each);
 
 }  // namespace shardproof::bench

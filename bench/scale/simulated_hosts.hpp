@@ -21,8 +21,8 @@ struct Traffic {
   double hub_ms = 0;                                   ///< The hub decides, and writes its messages.
 };
 
-/// Each function does one step of the world, and returns its messages. No simulated time passes in a step, so no message
-/// is sent because a step takes long.
+/// Each function does one step of the world, and returns its messages. No simulated time passes in a step, so no
+/// message is sent because a step takes long.
 class SimulatedHosts {
  public:
   /// At least two hosts. Each host has as many ranks. One more page has no ranks, and watches: the launcher's.
