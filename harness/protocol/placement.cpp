@@ -79,9 +79,7 @@ std::string Placement::names() const {
 }
 
 HostGrid Placement::grid() const {
-  const auto refuse = [this](std::string_view why) {
-    throw std::invalid_argument(fmt::format("{}: {}", why, text()));
-  };
+  const auto refuse = [this](std::string_view why) { throw std::invalid_argument(fmt::format("{}: {}", why, text())); };
   if (hosts_.empty()) refuse("it is not known on which hosts the ranks are");
   const std::size_t each = hosts_.front().ranks.size();
   int next = 0;

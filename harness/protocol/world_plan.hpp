@@ -75,7 +75,7 @@ struct WorldPlan {
   std::string fabric = shm_fabric;
   Scheduler scheduler = Scheduler::seeded;  ///< For ranks that are threads.
   std::string device = sim_device;
-  std::filesystem::path backend;      ///< For ranks on GPUs: the shared object that reaches CUDA.
+  std::filesystem::path backend;  ///< For ranks on GPUs: the shared object that reaches CUDA.
   /// For the fabric `mpi`: the folder of the shared objects that reach MPI libraries. Empty: the rank's own build has
   /// them.
   std::filesystem::path mpi_modules;

@@ -477,7 +477,7 @@ class RunCommand final : public Subcommand {
   struct Texts {
     std::string message_format = "text";
     std::string order = "listed", shard = "1/1", repeat = "1", jobs = "1", retries = "0", max_hangs = "5";
-      bool no_warm = false;
+    bool no_warm = false;
     std::optional<std::string> seed, debug, nccl_faults, generated, rank_wrapper, launcher, host_silence, skip_code,
         slowest;
     bool nccl_tap = false;
