@@ -18,6 +18,7 @@ namespace {
 
 std::string stream_text(int rank, const protocol::WorldPlan& plan) {
   std::string text;
+  std::int64_t now = 1'000'000'000;
   const auto write = [&](const protocol::RankEvent& event) { text += protocol::to_line(event) + '\n'; };
   write(protocol::event::RankStarted{.rank = rank,
                                      .world_size = plan.size,
@@ -26,8 +27,11 @@ std::string stream_text(int rank, const protocol::WorldPlan& plan) {
                                      .nonce = plan.nonce,
                                      .suite_version = "1",
                                      .build = "bench",
-                                     .protocol = protocol::Listing::current_protocol});
-  std::int64_t now = 1'000'000'000;
+                                     .protocol = protocol::Listing::current_protocol,
+                                     .host_id = "0123456789abcdef",
+                                     .gpu = {},
+                                     .interfaces = {"eth0"},
+                                     .clocks = protocol::ClockPair{now, 1'700'000'000'000'000'000}});
   for (std::uint64_t position = 0; position < plan.cases.size(); ++position) {
     const std::string& id = plan.cases[position];
     write(protocol::event::CaseStarted{.id = id, .position = position, .monotonic_ns = now += 1'000});

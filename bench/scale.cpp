@@ -94,7 +94,7 @@ void one_host(Bench& bench) {
       "metadata calls to the file store", in_count, [&](int ranks) { return number(simulate_join(ranks).metadata()); },
       [&](const RealWorld& world) { return number(world.store.metadata()); });
   row(
-      "metadata calls of ranks to the run's directory", in_count, [](int ranks) { return 3.0 * ranks; },
+      "metadata calls of ranks to the run's directory", in_count, [](int ranks) { return 2.0 * ranks; },
       [&](const RealWorld& world) { return number(world.run.metadata()); });
   row(
       "files in the world's directory", in_count, [&](int ranks) { return number(files_of_world(ranks)); },
