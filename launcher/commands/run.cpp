@@ -200,11 +200,12 @@ class RunCommand final : public Subcommand {
                  "Start each rank by itself. Without it, ranks are copies of one process of the program "
                  "(docs/reliability.md).");
     options.value(course_group, "--launcher", texts_.launcher, "COMMAND",
-                  "Let this command start the ranks of each world on this host, for example 'mpirun -n {ranks}', 'srun "
-                  "-n {ranks}' or 'torchrun --no-python --nproc-per-node {ranks}'. {ranks} becomes the size of the "
-                  "world. Without it, --ranks selects the one size that the command starts (docs/clusters.md).");
+                  "Let this command start the ranks of each world, for example 'mpirun -n {ranks}', 'srun -n {ranks}' "
+                  "or 'torchrun --no-python --nproc-per-node {ranks}'. {ranks} becomes the size of the world. Without "
+                  "it, --ranks selects the one size that the command starts. Ranks on several hosts need --fabric mpi "
+                  "(docs/clusters.md).");
     options.value(course_group, "--host-silence", texts_.host_silence, "TIME",
-                  "With --launcher: a host of ranks that sends nothing for so long is lost. The default is 0.8 s. Give "
+                  "With --launcher: a host whose guards send nothing for this time is lost. The default is 0.8 s. Give "
                   "more time, for example 10s, where hosts are overloaded or their network pauses.");
     declare_demands(options, options_.demands, demand_texts_);
     options.value(demand_group, "--skip-code", texts_.skip_code, "N",
