@@ -82,9 +82,9 @@ def four_nodes(check, cluster):
         waiting(folder)
         kill_processes_of("n2")
 
-    guard_of = r"rank {} died by signal 9 \(SIGKILL, because its guard on n2 ended\) in spread/waits"
+    guard_of = r"rank {} on n2 died by signal 9 \(SIGKILL, because its guard on n2 ended\) in spread/waits"
     for name, act, culprits, says in (
-        ("a killed rank on n2", kill_rank, [5], r"rank 5 died by signal 9 \(SIGKILL\) in spread/waits"),
+        ("a killed rank on n2", kill_rank, [5], r"rank 5 on n2 died by signal 9 \(SIGKILL\) in spread/waits"),
         ("a killed guard on n2", kill_guard, [5], guard_of.format(5)),
         ("the lead guard of n2 is killed", kill_lead_guard, [4], guard_of.format(4)),
         ("all processes on n2 are killed", kill_node, [4, 5], r"SIGKILL, because host n2 with ranks 4, 5 was lost"),

@@ -89,10 +89,10 @@ class Kills:
 def kill_each(check, cluster, seed):
     print(f"Kills under `{UNDER_SALLOC['mpi']}`, at random moments of seed {seed}.\n")
     kills = Kills(check, cluster, seed)
-    by_signal = r"rank \d died by signal (9|15) \(SIG\w+, (because|sent to its guard)"
+    by_signal = r"rank \d( on n\d)? died by signal (9|15) \(SIG\w+, (because|sent to its guard)"
     for fabric in ("shm", "mpi"):
-        kills.kill("rank", fabric, r"rank 1 died by signal 9 \(SIGKILL\) in bad/waits")
-        kills.kill("guard", fabric, r"rank 1 died by signal 9 \(SIGKILL, because its guard( on n1)? ended\)")
+        kills.kill("rank", fabric, r"rank 1( on n1)? died by signal 9 \(SIGKILL\) in bad/waits")
+        kills.kill("guard", fabric, r"rank 1( on n1)? died by signal 9 \(SIGKILL, because its guard( on n1)? ended\)")
         kills.kill("node daemon of mpirun", fabric, by_signal)
         kills.kill("mpirun", fabric, by_signal)
         kills.kill("launcher", fabric, "")
