@@ -164,8 +164,8 @@ inline options::Timeout timeout(std::chrono::milliseconds time) { return {time};
 /// case is skipped.
 inline options::OnThreads on_threads() { return {}; }
 
-/// The ranks of the case must be on so many hosts, or on more. Where they are on fewer, the case is skipped. The body
-/// asks `rank.placement()` which rank is on which host.
+/// The ranks of the case must be on `least` hosts or more. Where they are on fewer, the case is skipped. The body asks
+/// `rank.placement()` which rank is on which host.
 inline options::Hosts hosts(int least) { return {least}; }
 
 /// A runtime starts threads in the case and keeps them after it, as MPI or CUDA does. Other threads must end with the

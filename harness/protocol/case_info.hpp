@@ -29,7 +29,7 @@ struct CaseInfo {
   std::int64_t timeout_ms = 0;       ///< Timeout with a core per rank. 0: the run's timeout for every case.
   bool on_request = false;           ///< Runs only where its world size or its id is requested.
   bool on_threads = false;           ///< Ranks must be threads of one process. Skipped in other worlds.
-  int hosts = 1;                     ///< Ranks must be on so many hosts at least. Skipped in other worlds.
+  int hosts = 1;                     ///< Ranks must be on this many hosts or more. Skipped in other worlds.
   std::string engine;                ///< Kind of engine that it plays on. Empty: it names none.
   /// The parameter whose number draws the scenario of the case. Each number from 1 on is a case, listed or not. Empty:
   /// the case draws nothing.

@@ -1,5 +1,5 @@
 // The messages between a launcher and a warm process. A warm process runs the worker's program and has done once what
-// is the same for all ranks; ranks are copies of it. It reports that it is ready. Then it answers requests one by one.
+// is the same for all ranks. Ranks are copies of it. It reports that it is ready. Then it answers requests one by one.
 // Each request is for the ranks of one world. No rank begins before the launcher has its process id and lets it begin.
 #pragma once
 

@@ -10,7 +10,7 @@ namespace shardproof::runner {
 
 class EnvironmentBlock {
  public:
-  /// Finds the block. Without /proc, or if the kernel does not show the block, there is none.
+  /// Finds the block. If it finds none, `set` and `add` change the environment as setenv(3) does.
   EnvironmentBlock();
 
   /// Makes `variables`, NAME=value, the complete environment. Writes them into the block, if they fit. Variables that

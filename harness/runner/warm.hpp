@@ -16,7 +16,7 @@
 
 namespace shardproof::runner {
 
-/// What makes a process ready for copies, and copies it.
+/// Prepares a process for copies, and copies it.
 struct Copier {
   /// Without an error, the process is ready. It must not throw.
   std::function<protocol::CopyAnswer()> prepare;
@@ -24,7 +24,7 @@ struct Copier {
   std::function<pid_t()> fork;
 };
 
-/// For a program without a subject that prepares itself. Its `prepare` answers an error if copies could differ from
+/// For a program that has no subject to prepare. Its `prepare` answers an error if copies could differ from
 /// processes that are started: if the program has threads, open files, a sanitizer, or coverage.
 Copier plain_copier();
 

@@ -52,9 +52,9 @@ void from_json(const nlohmann::ordered_json& json, GuardReport& report);
 /// The launcher sends it to a guard. The end of the connection asks the guard to end its rank and itself.
 struct GuardRequest {
   enum class What : std::uint8_t {
-    lead,     ///< Make what the ranks of your host need, which are `ranks`, and connect it to the hub.
-    start,    ///< All guards of the world have joined: start the rank, which meets the others of its host in
-              ///< `rendezvous`. These are `ranks`, unless all ranks are on the launcher's host.
+    lead,     ///< Make the directory and the page of your host for `ranks`. Connect the page to the hub.
+    start,    ///< All guards of the world have joined: start the rank. It meets the ranks of its host, `ranks`, in
+              ///< `rendezvous`. `ranks` is empty if all ranks are on the launcher's host.
     signal,   ///< Send this signal to the rank.
     release,  ///< The host has lost the hub: let its ranks leave, because of `text`.
     collect,  ///< Take the stacks of the rank.

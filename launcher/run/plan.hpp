@@ -33,7 +33,7 @@ enum class Copies : std::uint8_t { all, of_prepared_subjects, none };
 
 enum class Order : std::uint8_t { listed, random };
 
-/// The guard of a host answers four times in that time, and does little else.
+/// A guard of each host answers four times in this time, and does little else.
 inline constexpr std::chrono::milliseconds default_host_silence{800};
 
 struct PlanOptions {
@@ -70,7 +70,8 @@ struct PlanOptions {
   int cores = 0;
   int jobs = 1;  ///< worlds that may run at the same time
   std::string launcher;  ///< a command that starts the ranks of a world; empty: the launcher starts them
-  std::chrono::milliseconds host_silence = default_host_silence;  ///< a host of such ranks is lost after it
+  /// With `launcher`: a host whose guards send nothing for this time is lost.
+  std::chrono::milliseconds host_silence = default_host_silence;
   Copies copies = Copies::all;
   bool trace = false;
   std::optional<NcclTap> tap;  ///< ranks call NCCL through it; empty: they call NCCL directly

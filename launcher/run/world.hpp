@@ -42,7 +42,7 @@ struct WorldLaunch {
   /// A command of the user, such as mpirun, that starts the ranks of a world (foreign_ranks.hpp). Empty: this process
   /// starts them.
   std::string launcher;
-  /// A host of such ranks that sends nothing for so long is lost.
+  /// With `launcher`: a host whose guards send nothing for this time is lost.
   std::chrono::milliseconds host_silence{800};
   std::vector<int> output_of;  ///< Ranks whose output is shown while they run.
   bool names_world = false;  ///< Output lines start with the world: other worlds run at the same time.

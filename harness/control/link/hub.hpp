@@ -38,7 +38,7 @@ class Hub {
   std::optional<Deadline> deadline() const;
   void handle_events();
 
-  /// A connection of a guard, which began with a Note. The hub has forgotten it.
+  /// A connection of a guard, which began with a Note. The hub no longer reads it.
   struct Guest {
     Connection connection;
     std::vector<Message> received;

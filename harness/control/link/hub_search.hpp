@@ -33,7 +33,7 @@ class HubSearch {
   struct Attempt {
     Address address;
     std::optional<Connection> connection;
-    std::string why;  ///< it failed
+    std::string why;  ///< why it failed; empty: it has not
   };
 
   void begin();
