@@ -25,9 +25,9 @@ Placement::Placement(std::vector<PlacedHost> hosts) : hosts_(std::move(hosts)) {
   int first = -1;
   for (const PlacedHost& host : hosts_) {
     if (host.ranks.empty()) refuse(fmt::format("no rank is on {}", host.name));
-    if (!ids.insert(host.id).second) refuse(fmt::format("the id {} is there twice", host.id));
+    if (!ids.insert(host.id).second) refuse(fmt::format("the id {} is listed twice", host.id));
     for (const int rank : host.ranks) {
-      if (!ranks.insert(rank).second) refuse(fmt::format("rank {} is there twice", rank));
+      if (!ranks.insert(rank).second) refuse(fmt::format("rank {} is listed twice", rank));
     }
     if (!std::ranges::is_sorted(host.ranks)) refuse(fmt::format("the ranks of {} are not ascending", host.name));
     if (host.ranks.front() < first) refuse(fmt::format("{} is not in the order of first ranks", host.name));

@@ -108,7 +108,8 @@ ForeignWorld::ForeignWorld(const protocol::Identity& identity, const CommandLine
   const std::string host_of_first = meeting.wait("host", deadline);
   if (!std::filesystem::exists(plan_.rendezvous)) {
     throw std::runtime_error(fmt::format(
-        "rank {} on {} cannot see {}, which rank 0 made on {}: the fabric '{}' needs all ranks on one machine",
+        "rank {} on {} cannot see {}, which rank 0 made on {}: the fabric {} reaches one host; start all ranks on "
+        "one host, or use `shardproof run --launcher` with --fabric mpi (docs/clusters.md)",
         identity.rank, protocol::host_name(), plan_.rendezvous.string(), host_of_first, plan_.fabric));
   }
 }

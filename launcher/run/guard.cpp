@@ -174,7 +174,7 @@ class Guard {
       poller_.add(lead_->link().descriptor(), of_hub);
       report({.what = What::ready, .rank = rank_, .text = lead_->rendezvous().string()});
     } catch (const std::exception& error) {
-      refusal_ = fmt::format("the ranks of {} cannot meet there: {}", host_.name, error.what());
+      refusal_ = fmt::format("the ranks on {} cannot meet: {}", host_.name, error.what());
       print_error(refusal_);
       report({.what = What::refused, .rank = rank_, .text = refusal_});
     }

@@ -74,8 +74,8 @@ TEST_CASE("a placement that no world has is refused") {
     CHECK_THROWS_WITH(Placement(std::move(hosts)), ContainsSubstring(why));
   };
   refused({{"n1", "a", {}}}, "no rank is on n1");
-  refused({{"n1", "a", {0}}, {"n2", "a", {1}}}, "the id a is there twice");
-  refused({{"n1", "a", {0, 1}}, {"n2", "b", {1}}}, "rank 1 is there twice");
+  refused({{"n1", "a", {0}}, {"n2", "a", {1}}}, "the id a is listed twice");
+  refused({{"n1", "a", {0, 1}}, {"n2", "b", {1}}}, "rank 1 is listed twice");
   refused({{"n1", "a", {1, 0}}}, "not ascending");
   refused({{"n1", "a", {1}}, {"n2", "b", {0}}}, "n2 is not in the order of first ranks");
 }

@@ -161,9 +161,9 @@ TEST_CASE("a report with a placement that no world has is refused") {
     CHECK_THROWS_WITH(from_json(wrong), ContainsSubstring("worlds[0]") && ContainsSubstring(why));
   };
   refused("ranks", {2}, "ranks below 2");
-  refused("ranks", {0}, "rank 0 is there twice");
+  refused("ranks", {0}, "rank 0 is listed twice");
   refused("ranks", ordered_json::array(), "no rank is on n2");
-  refused("id", "id of n1", "is there twice");
+  refused("id", "id of n1", "is listed twice");
   refused("gpus", {"a", "b"}, "a GPU for each rank");
   refused("name", 7, "\"name\"");
 }

@@ -187,8 +187,7 @@ TEST_CASE("Under another launcher the ranks create the world themselves") {
   }
 }
 
-TEST_CASE(
-    "Of two jobs that start in one directory at once, one runs, and each rank of the other says why it does not") {
+TEST_CASE("If two jobs start in one directory at once, one runs, and the ranks of the other report the first job") {
   for (int round = 0; round < 10; ++round) {
     INFO(round);
     const TemporaryDirectory directory;
