@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -55,19 +56,24 @@ std::string objection_to_threads(std::size_t usual) {
 /// The files that this process has open, besides its standard streams and its socket. Copies would share their
 /// positions.
 std::size_t open_files() {
+  const auto is_socket = [](int descriptor) {
+    struct stat status{};
+    return ::fstat(descriptor, &status) == 0 && S_ISSOCK(status.st_mode);
+  };
   std::size_t count = 0;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", error)) {
     const std::string name = entry.path().filename().string();
     int number = 0;
     std::from_chars(name.data(), name.data() + name.size(), number);
-    if (number > warm_socket) ++count;
+    // The descriptor of the list itself is one of these.
+    if (number > STDERR_FILENO && !(number == warm_socket && is_socket(number))) ++count;
   }
-  return count - std::min<std::size_t>(count, 1);  // without the descriptor of the list itself
+  return count - std::min<std::size_t>(count, 1);
 }
 
 bool has_sanitizer() {
-  constexpr std::array functions{"__asan_init", "__tsan_init", "__msan_init"};
+  constexpr std::array functions{"__asan_init", "__hwasan_init", "__lsan_init", "__msan_init", "__tsan_init"};
   return std::ranges::any_of(functions, [](const char* name) { return ::dlsym(RTLD_DEFAULT, name) != nullptr; });
 }
 

@@ -12,13 +12,17 @@ namespace {
 /// Shared memory that is on the disk (rendezvous_directory.hpp). A killed launcher leaves it.
 constexpr char memory_pattern[] = "worlds/[0-9]*/shardproof-??????";
 
-/// PyTorch keeps its compiled code here (warm_process.hpp), under its own names.
-constexpr std::string_view cache_folder = "cache";
+/// The file store of a world on several hosts (rendezvous/file_store.hpp).
+constexpr char store_pattern[] = "worlds/[0-9]*/store";
 
-constexpr std::array folder_patterns{"cache",
+/// PyTorch keeps its compiled code here (warm_process.hpp), under its own names.
+constexpr char cache_folder[] = "cache";
+
+constexpr std::array folder_patterns{cache_folder,
                                      "worlds",
                                      "worlds/[0-9]*",
                                      memory_pattern,
+                                     store_pattern,
                                      "worlds/[0-9]*/ranks",
                                      "worlds/[0-9]*/logs",
                                      "worlds/[0-9]*/evidence",
@@ -33,9 +37,10 @@ constexpr std::array folder_patterns{"cache",
 
 constexpr std::array file_patterns{
     "run.json", "plan.json", "listing.json", "report.json", "warm.log", "worlds/[0-9]*/plan.json",
-    "worlds/[0-9]*/guard.json", "worlds/[0-9]*/ranks/rank-[0-9]*.end.json", "worlds/[0-9]*/logs/launcher.log",
-    "worlds/[0-9]*/endings.json", "worlds/[0-9]*/turns", "worlds/[0-9]*/ranks/rank-[0-9]*.jsonl",
-    "worlds/[0-9]*/logs/rank-[0-9]*.out", "worlds/[0-9]*/logs/rank-[0-9]*.err", "worlds/[0-9]*/evidence/flight.json",
+    "worlds/[0-9]*/guard.json", "worlds/[0-9]*/plan-[0-9]*.json", "worlds/[0-9]*/key",
+    "worlds/[0-9]*/ranks/rank-[0-9]*.end.json", "worlds/[0-9]*/logs/launcher.log", "worlds/[0-9]*/endings.json",
+    "worlds/[0-9]*/turns", "worlds/[0-9]*/ranks/rank-[0-9]*.jsonl", "worlds/[0-9]*/logs/rank-[0-9]*.out",
+    "worlds/[0-9]*/logs/rank-[0-9]*.err", "worlds/[0-9]*/evidence/flight.json",
     "worlds/[0-9]*/evidence/rank-[0-9]*.status", "worlds/[0-9]*/evidence/rank-[0-9]*.stacks",
     "worlds/[0-9]*/evidence/rank-[0-9]*.crash", "worlds/[0-9]*/evidence/*.rank-[0-9]*.out",
     "worlds/[0-9]*/evidence/*.rank-[0-9]*.err", "worlds/[0-9]*/evidence/*.scenario.json",
@@ -72,12 +77,10 @@ bool is_own_file(std::string_view path) {
 bool is_own_link(std::string_view path) { return is_among(link_patterns, path); }
 
 bool is_of_others(std::string_view path) {
-  const auto below_memory = [](std::string_view folder) {
-    return ::fnmatch(memory_pattern, std::string(folder).c_str(), FNM_PATHNAME | FNM_PERIOD) == 0;
-  };
+  constexpr std::array others{cache_folder, memory_pattern, store_pattern};
   for (auto slash = path.find('/'); slash != std::string_view::npos; slash = path.find('/', slash + 1)) {
     const std::string_view folder = path.substr(0, slash);
-    if (folder == cache_folder || below_memory(folder)) return true;
+    if (is_among(others, folder)) return true;
   }
   return false;
 }

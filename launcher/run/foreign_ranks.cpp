@@ -256,10 +256,16 @@ void ForeignRanks::accept_guards() {
 }
 
 void ForeignRanks::read_reports(std::uint64_t key) {
-  try {
-    while (const auto message = links_.at(key).link.receive()) handle(message->get<GuardReport>(), key);
-  } catch (const std::exception&) {
-    return drop(key);  // No guard sends anything else.
+  while (true) {
+    std::optional<GuardReport> report;
+    try {
+      if (const auto message = links_.at(key).link.receive()) report = message->get<GuardReport>();
+    } catch (const std::exception&) {
+      return drop(key);  // No guard sends anything else.
+    }
+    if (!report) break;
+    handle(*report, key);
+    if (!links_.contains(key)) return;
   }
   if (links_.at(key).link.is_closed()) drop(key);
 }
@@ -463,8 +469,8 @@ void ForeignRanks::take_end_of_command() {
   poller_.remove(command_->descriptor());
   command_.reset();
   if (!has_started_)
-    give_up(fmt::format("the command ended with {} before it started {}", describe(*command_end_),
-                        base::rank_list(awaited())),
+    give_up(fmt::format("the command ended with {} before {}", describe(*command_end_),
+                        awaited().empty() ? "the ranks began" : "it started " + base::rank_list(awaited())),
             alive(*this, plan_.size));
   // The guards see the end of their parent, and end their ranks. A parent between them and the command may live on.
   end_command_at(Clock::now() + between_measures);
@@ -478,10 +484,30 @@ std::vector<int> ForeignRanks::awaited() const {
   return ranks;
 }
 
-/// These ranks will not run.
+std::string ForeignRanks::what_has_not_come() const {
+  if (const std::vector<int> ranks = awaited(); !ranks.empty())
+    return fmt::format("the command has not started {}", base::rank_list(ranks));
+  const std::vector<int> missing = hub_->core().missing();
+  std::string hosts;
+  for (const Host& host : hosts_) {
+    const bool has_page = std::ranges::find(missing, host.ranks.front()) == missing.end();
+    if (host.rendezvous.empty() || !has_page) hosts += (hosts.empty() ? "" : ", ") + host.name;
+  }
+  return fmt::format("the guard of the first rank on {} has not joined the launcher's hub", hosts);
+}
+
+/// These ranks will not run. The first reason stays.
 void ForeignRanks::give_up(const std::string& why, const std::vector<int>& ranks) {
   join_by_ = Deadline::max();
-  if (ranks.empty() || !unstarted_.ranks.empty()) return;
+  if (ranks.empty()) return;
+  if (!unstarted_.ranks.empty()) {
+    for (const int rank : ranks) {
+      if (!is_alive(rank)) continue;
+      unstarted_.ranks.push_back(rank);
+      end_rank(rank);
+    }
+    return;
+  }
   const std::string log = directory_.launcher_log().string();
   const std::string words = last_words(log);
   unstarted_ = {.ranks = ranks,
@@ -535,8 +561,11 @@ void ForeignRanks::drop(std::uint64_t key) {
   const int rank = links_.at(key).rank;
   links_.erase(key);
   if (rank < 0) return;
-  if (!has_started_ && is_alive(rank) && !is_spread()) at(rank) = {};
-  else if (!has_started_ && is_alive(rank))
+  if (!has_started_ && is_alive(rank) && !is_spread()) {
+    at(rank) = {};
+    return;
+  }
+  if (!has_started_ && is_alive(rank))
     give_up(fmt::format("the guard of rank {} on {} ended before the ranks began", rank, at(rank).identity.name),
             alive(*this, plan_.size));
   at(rank).guard_lost_at = Clock::now();
@@ -579,9 +608,7 @@ Deadline ForeignRanks::deadline() const {
 void ForeignRanks::check_deadlines() {
   const Deadline now = Clock::now();
   if (now >= join_by_)
-    give_up(fmt::format("the command has not started {} within {}", base::rank_list(awaited()),
-                        seconds_text(launch_.joining)),
-            alive(*this, plan_.size));
+    give_up(fmt::format("{} within {}", what_has_not_come(), seconds_text(launch_.joining)), alive(*this, plan_.size));
   if (now >= terminate_at_) {
     terminate_at_ = Deadline::max();
     if (command_) command_->signal_group(SIGTERM);

@@ -130,6 +130,8 @@ class ForeignRanks final : public Ranks {
   bool has_lost_guard(int rank) const { return !links_.contains(at(rank).link); }
   std::string reason_of(const protocol::RankEnd& end) const;
   std::vector<int> awaited() const;
+  /// What the start of the ranks waits for: guards, or the pages of hosts.
+  std::string what_has_not_come() const;
   void give_up(const std::string& why, const std::vector<int>& ranks);
   void end_command_at(control::Deadline at);
 

@@ -14,6 +14,7 @@
 #include "harness/base/json_fields.hpp"
 #include "harness/base/json_parse.hpp"
 #include "harness/base/json_text.hpp"
+#include "harness/base/utf8.hpp"
 #include "harness/control/link/hub_search.hpp"
 #include "harness/control/link/ready_set.hpp"
 
@@ -41,7 +42,7 @@ void to_json(nlohmann::ordered_json& json, const GuardReport& report) {
   json = nlohmann::ordered_json{{"what", to_string(report.what)},
                                 {"rank", report.rank},
                                 {"process", report.process},
-                                {"text", report.text.substr(0, longest_text)}};
+                                {"text", base::beginning_within(report.text, longest_text)}};
   if (report.what == GuardReport::What::joined)
     json["host"] = {{"name", report.host.name}, {"boot", report.host.boot}, {"memory", report.host.memory}};
   if (report.end) json["end"] = *report.end;
@@ -65,7 +66,7 @@ void to_json(nlohmann::ordered_json& json, const GuardRequest& request) {
                                 {"signal", request.signal},
                                 {"ranks", request.ranks},
                                 {"rendezvous", request.rendezvous.string()},
-                                {"text", request.text.substr(0, longest_text)}};
+                                {"text", base::beginning_within(request.text, longest_text)}};
 }
 
 void from_json(const nlohmann::ordered_json& json, GuardRequest& request) {

@@ -43,7 +43,7 @@ struct WorldLaunch {
   /// starts them.
   std::string launcher;
   /// With `launcher`: a host whose guards send nothing for this time is lost.
-  std::chrono::milliseconds host_silence{800};
+  std::chrono::milliseconds host_silence{};
   std::vector<int> output_of;  ///< Ranks whose output is shown while they run.
   bool names_world = false;  ///< Output lines start with the world: other worlds run at the same time.
   std::function<void(const std::string&)> print;  ///< Prints whole lines that must be shown. Empty: ignored.

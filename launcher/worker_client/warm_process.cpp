@@ -132,9 +132,10 @@ std::vector<Process> WarmProcess::copy(const protocol::CopyRequest& request) {
   if (!failure_.empty()) throw NoCopy(failure_);
   try {
     return try_to_copy(request);
-  } catch (const NoCopy& error) {
-    if (!is_required()) retire(error.what());
-    throw;
+  } catch (const std::runtime_error& error) {  // NoCopy, or an error of the system: too many open files, say
+    if (is_required()) throw;
+    retire(error.what());
+    throw NoCopy(error.what());
   }
 }
 

@@ -55,7 +55,8 @@ class WarmProcess {
 
   /// Makes ranks, which begin when this has returned. They have the warm process's program and arguments. Throws
   /// NoCopy: then none of them begins. If `is_required()` is false, no further copy is possible then. If it is true,
-  /// none is possible after an invalid answer, a missing answer or a signal. A signal ends the wait at once.
+  /// it may also throw std::system_error, and no further copy is possible after an invalid answer, a missing answer or a
+  /// signal. A signal ends the wait at once.
   std::vector<Process> copy(const protocol::CopyRequest& request);
   /// Whether ranks must be copies.
   bool is_required() const { return !subject_.empty(); }

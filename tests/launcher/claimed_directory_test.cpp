@@ -288,15 +288,32 @@ TEST_CASE("every file that run_directory.hpp names is shardproof's own, and so i
   const protocol::RunDirectory run{};
   const protocol::WorldDirectory world = run.world(12);
   const std::string id = "a/b[W=2]";
-  for (const fs::path& file :
-       {run.report(), run.run(), run.plan(), run.warm_log(), world.plan(), world.scenario(id, 1), world.scenario(id, 2),
-        world.flight(), world.turns(), world.nccl_record(3), world.play_result(id, 3), world.rank_stream(3),
-        world.standard_output(3), world.standard_error(3), world.endings()}) {
+  for (const fs::path& file : {run.report(),
+                               run.run(),
+                               run.plan(),
+                               run.warm_log(),
+                               world.plan(),
+                               world.scenario(id, 1),
+                               world.scenario(id, 2),
+                               world.flight(),
+                               world.turns(),
+                               world.nccl_record(3),
+                               world.play_result(id, 3),
+                               world.rank_stream(3),
+                               world.standard_output(3),
+                               world.standard_error(3),
+                               world.endings(),
+                               world.guard_order(),
+                               world.host_plan(3),
+                               world.key(),
+                               world.rank_end(3),
+                               world.launcher_log()}) {
     INFO(file);
     CHECK(is_own_file(file.string()));
     CHECK((!file.has_parent_path() || is_own_folder(file.parent_path().string())));
   }
-  for (const fs::path& folder : {run.worlds(), world.traces()}) CHECK(is_own_folder(folder.string()));
+  for (const fs::path& folder : {run.worlds(), world.traces(), world.store()}) CHECK(is_own_folder(folder.string()));
+  CHECK(is_of_others((world.store() / "values/key.fabric%2Fworld").string()));
 }
 
 TEST_CASE("shared memory that a killed launcher left on the disk is of its run") {

@@ -18,7 +18,8 @@ namespace shardproof::control::link {
 namespace {
 
 constexpr std::uint64_t key_of_listener = 0;  // no peer has this number
-constexpr std::size_t most_strangers = 512;
+/// Guards and pages start all at once, and try all addresses of the hub.
+std::size_t most_strangers(int world_size) { return 512 + 8 * static_cast<std::size_t>(world_size); }
 constexpr std::chrono::seconds limit_of_leaving{5};
 constexpr std::chrono::milliseconds pause_without_descriptors{100};
 
@@ -114,7 +115,8 @@ void Hub::accept(Deadline now) {
 
 void Hub::drop_oldest_stranger() {
   const auto is_stranger = [](const auto& entry) { return !entry.second.has_joined; };
-  if (std::ranges::count_if(peers_, is_stranger) > static_cast<std::ptrdiff_t>(most_strangers))
+  if (std::ranges::count_if(peers_, is_stranger) >
+      static_cast<std::ptrdiff_t>(most_strangers(settings_.core.world_size)))
     peers_.erase(std::ranges::find_if(peers_, is_stranger));
 }
 

@@ -19,6 +19,8 @@ using std::chrono::nanoseconds;
 /// Pings until a page's clock counts as known.
 constexpr int clock_samples_wanted = 4;
 constexpr nanoseconds longest_probe_pause = std::chrono::seconds(2);
+/// Pages and guards have limits of their own for a silent hub (PageLink, launcher_silence). They are longer.
+constexpr nanoseconds longest_ping_pause = std::chrono::seconds(2);
 
 std::int64_t ns(Deadline time) { return nanoseconds(time.time_since_epoch()).count(); }
 
@@ -232,7 +234,7 @@ void HubCore::handle(LinkId id, Link& link, const Pong& pong) {
   }
   const bool was_known = link.clock_samples >= clock_samples_wanted;
   if (!was_known && ++link.clock_samples < clock_samples_wanted) return ping(id, link);
-  link.next_ping = now_ + settings_.silence_limit / 4;
+  link.next_ping = now_ + std::min<nanoseconds>(settings_.silence_limit / 4, longest_ping_pause);
   if (started_ && !was_known) {  // a launcher that came later
     std::vector<std::string> hosts;
     for (const auto& owner : owner_) {

@@ -1,5 +1,5 @@
-// HubSearch finds the hub of a world. It tries all addresses of the hub at once, because some of them may lead nowhere,
-// and keeps the first connection on which both sides have proved the secret. Pages and guards have one at their start.
+// HubSearch finds the hub of a world. It tries all addresses of the hub at once, because some of them may lead nowhere.
+// An address that fails is tried again. HubSearch keeps the first connection on which both sides have proved the secret. Pages and guards have one at their start.
 #pragma once
 
 #include <cstdint>
@@ -34,16 +34,16 @@ class HubSearch {
     Address address;
     std::optional<Connection> connection;
     std::string why;  ///< why it failed; empty: it has not
+    Deadline next{};  ///< when it is tried again
   };
 
-  void begin();
+  void begin(Attempt& attempt, Deadline now);
 
   const std::string secret_;
   const Deadline until_;
   ReadySet& ready_;
   const std::uint64_t key_;
   std::vector<Attempt> attempts_;
-  std::optional<Deadline> again_;
 };
 
 }  // namespace shardproof::control::link

@@ -701,6 +701,19 @@ TEST_CASE("a hub drops an abort that comes after the round in which its page has
         "host h with rank 1 was lost: it broke the protocol in a message Votes: votes of another round");
 }
 
+TEST_CASE("a hub with a long limit of silence is heard every two seconds") {
+  HubCore core({.world_size = 1, .silence_limit = std::chrono::hours(1)});
+  Deadline now{seconds(100)};
+  core.connected(1, {.world_size = 1, .host = "h", .ranks = {0}}, now);
+  for (std::uint64_t answered = 1; answered < 10; ++answered) {
+    core.received(1, Pong{.number = answered, .now_ns = 0}, now);
+    REQUIRE(core.deadline());
+    CHECK(*core.deadline() <= now + seconds(2));
+    now = *core.deadline();
+    core.time_passed(now);
+  }
+}
+
 TEST_CASE("a hub that was stopped gives its pages time to answer") {
   HubCore core({.world_size = 1, .silence_limit = milliseconds(800)});
   Deadline now{seconds(100)};

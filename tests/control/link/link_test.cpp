@@ -1,6 +1,7 @@
 // Hubs and links over real sockets, on this machine.
 #include "harness/control/flight_ring.hpp"
 #include "harness/control/link/hub.hpp"
+#include "harness/control/link/hub_search.hpp"
 #include "harness/control/link/page_link.hpp"
 
 #include <arpa/inet.h>
@@ -23,6 +24,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -450,6 +452,53 @@ TEST_CASE("a hub refuses ranks twice and worlds of another size, and says why") 
                                                    "rank once"));
   CHECK_THAT(*other_size.link.lost(), ContainsSubstring("in a world of 3 ranks, and this hub has one of 2"));
   CHECK_FALSE(first.page.doomed());
+}
+
+TEST_CASE("an address that refuses at first is tried again, also while another address never answers") {
+  const auto listen_here = [](sockaddr_in& address) {
+    base::FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t length = sizeof address;
+    REQUIRE(::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), length) == 0);
+    REQUIRE(::listen(socket.get(), 8) == 0);
+    REQUIRE(::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &length) == 0);
+    return socket;
+  };
+  sockaddr_in silent_address{}, busy_address{};
+  const base::FileDescriptor silent = listen_here(silent_address), busy = listen_here(busy_address);
+  const auto accept_one = [&busy] {
+    return base::FileDescriptor(::accept4(busy.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  };
+  ReadySet ready;
+  HubSearch search(
+      fmt::format("127.0.0.1:{} 127.0.0.1:{}", ntohs(silent_address.sin_port), ntohs(busy_address.sin_port)), "s",
+      Steady::now() + 60s, ready, 1);
+  accept_one();  // and closes it
+  bool is_proved = false;
+  std::thread hub([&] {
+    Connection connection(accept_one(), Side::hub, "s");
+    while (!connection.is_proved() && !connection.over()) {
+      pollfd one{connection.descriptor(), POLLIN, 0};
+      ::poll(&one, 1, 100);
+      connection.exchange();
+    }
+    is_proved = connection.is_proved();
+  });
+  std::optional<Connection> found;
+  while (!found && !search.has_failed(Steady::now())) {
+    pollfd one{ready.descriptor(), POLLIN, 0};
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(search.deadline() - Steady::now()).count();
+    ::poll(&one, 1, static_cast<int>(std::max<std::int64_t>(0, left)));
+    found = search.advance(Steady::now());
+  }
+  CHECK(found);
+  if (!found) {  // ends the wait of the other side
+    base::FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&busy_address), sizeof busy_address);
+  }
+  hub.join();
+  CHECK(is_proved);
 }
 
 TEST_CASE("a link that finds no hub says which addresses it tried") {
