@@ -153,16 +153,6 @@ void HubCore::send_watchers(LinkId from, const Message& message) {
   }
 }
 
-template <class Order>
-void HubCore::send_owners(const Order& order) {
-  for (const auto& [id, link] : links_) {
-    Order theirs = order;
-    theirs.ranks.clear();
-    std::ranges::set_intersection(order.ranks, link.hello.ranks, std::back_inserter(theirs.ranks));
-    if (!theirs.ranks.empty()) send(id, std::move(theirs));
-  }
-}
-
 void HubCore::require(bool holds, std::string_view what) const {
   if (!holds) throw Violation(std::string(what));
 }
@@ -301,18 +291,6 @@ void HubCore::handle(LinkId id, Link& /*link*/, const FlightWanted& wanted) {
     if (other != id && !page.hello.ranks.empty()) send(other, wanted);
   }
 }
-
-void HubCore::handle(LinkId /*id*/, Link& link, const Stop& stop) {
-  require(link.hello.watches, "only a page that watches gives orders");
-  send_owners(stop);
-}
-
-void HubCore::handle(LinkId /*id*/, Link& link, const Collect& collect) {
-  require(link.hello.watches, "only a page that watches gives orders");
-  send_owners(collect);
-}
-
-void HubCore::handle(LinkId id, Link& /*link*/, const Collected& collected) { send_watchers(id, collected); }
 
 void HubCore::handle(LinkId id, Link& link, const Bye& /*bye*/) {
   if (doom_ && !started_) {  // its ranks never began

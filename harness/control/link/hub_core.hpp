@@ -92,9 +92,6 @@ class HubCore {
   void handle(LinkId id, Link& link, const ProbeReply& reply);
   void handle(LinkId id, Link& link, const FlightWanted& wanted);
   void handle(LinkId id, Link& link, const Flight& flight);
-  void handle(LinkId id, Link& link, const Stop& stop);
-  void handle(LinkId id, Link& link, const Collect& collect);
-  void handle(LinkId id, Link& link, const Collected& collected);
   void handle(LinkId id, Link& link, const Bye& bye);
   template <class Other>
   void handle(LinkId id, Link& link, const Other& other);
@@ -103,9 +100,6 @@ class HubCore {
   void send_all(const Message& message);
   /// To the pages that watch, but not to the one that the message comes from.
   void send_watchers(LinkId from, const Message& message);
-  /// To the pages that have any of these ranks.
-  template <class Order>
-  void send_owners(const Order& order);
   void require(bool holds, std::string_view what) const;
   bool owns(const Link& link, int rank) const;
   Deadline silent_at(const Link& link) const;

@@ -279,20 +279,14 @@ void fields(auto& io, Of<Flight> auto& message) {
   io.rank(message.rank);
   record_fields(io, message.record);
 }
-void fields(auto& io, Of<Stop> auto& message) {
-  io.number(message.signal);
-  rank_list(io, message.ranks);
-}
-void fields(auto& io, Of<Collect> auto& message) { rank_list(io, message.ranks); }
-void fields(auto& io, Of<Collected> auto& message) { rank_list(io, message.ranks); }
 void fields(auto& io, Of<Note> auto& message) { io.text(message.text, longest_note); }
 void fields(auto& io, Of<Bye> auto& message) { io.text(message.why, why_limit); }
 
 /// In the order of the kinds.
 constexpr std::string_view names[] = {
-    "Challenge",   "Proof",      "Welcome",      "Hello",  "Start",      "Ping",    "Pong",      "Votes",    "Decided",
-    "AbortRaised", "Aborted",    "DoomRaised",   "Doomed", "ProgressOf", "Ended",   "AllEnded",  "HostLost", "Waits",
-    "Probe",       "ProbeReply", "FlightWanted", "Flight", "Stop",       "Collect", "Collected", "Note",     "Bye"};
+    "Challenge", "Proof",       "Welcome", "Hello",      "Start",        "Ping",       "Pong",  "Votes",
+    "Decided",   "AbortRaised", "Aborted", "DoomRaised", "Doomed",       "ProgressOf", "Ended", "AllEnded",
+    "HostLost",  "Waits",       "Probe",   "ProbeReply", "FlightWanted", "Flight",     "Note",  "Bye"};
 static_assert(std::size(names) == std::variant_size_v<Message>);
 
 template <std::size_t kind = 0>

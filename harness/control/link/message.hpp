@@ -131,21 +131,6 @@ struct Flight {
   protocol::FlightRecord record;
 };
 
-// -- Orders of a launcher to the other hosts --------------------------------------------------------------------------
-
-/// Send the ranks this signal.
-struct Stop {
-  int signal = 0;
-  std::vector<int> ranks;
-};
-/// Collect evidence of these ranks.
-struct Collect {
-  std::vector<int> ranks;
-};
-struct Collected {
-  std::vector<int> ranks;
-};
-
 // -- Guards -----------------------------------------------------------------------------------------------------------
 
 /// Between the launcher and the guard of one rank, which is no page. A hub gives such a connection to its owner.
@@ -160,7 +145,7 @@ struct Bye {
 
 using Message = std::variant<Challenge, Proof, Welcome, Hello, Start, Ping, Pong, Votes, Decided, AbortRaised, Aborted,
                              DoomRaised, Doomed, ProgressOf, Ended, AllEnded, HostLost, Waits, Probe, ProbeReply,
-                             FlightWanted, Flight, Stop, Collect, Collected, Note, Bye>;
+                             FlightWanted, Flight, Note, Bye>;
 
 // -- Bytes ------------------------------------------------------------------------------------------------------------
 

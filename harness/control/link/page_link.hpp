@@ -38,9 +38,9 @@ class PageLink {
   std::optional<Deadline> deadline() const;
   void handle_events();
 
-  /// Has the hub's messages: the start, lost hosts, orders, flight records, and that all ranks have ended.
+  /// Has the hub's messages: the start, lost hosts, flight records, and that all ranks have ended.
   PageSide& side() { return side_; }
-  /// Sends an order of a launcher, its answer, or FlightWanted.
+  /// For FlightWanted.
   void send(const Message& message);
   /// Leaves the world in order, once all ranks have ended, or where none has started. Then call `handle_events` until
   /// `is_over`.

@@ -206,8 +206,6 @@ void PageSide::hub_lost(const std::string& why) {
   page_.impose_doom(page_.proposed_doom().value_or(Abort{.culprit = -1, .reason = AbortReason::died, .text = why}));
 }
 
-std::vector<Order> PageSide::take_orders() { return std::exchange(orders_, {}); }
-
 std::vector<protocol::FlightRecord> PageSide::flight_records() const {
   std::vector<protocol::FlightRecord> records = flights_;
   for (const int rank : hello_.ranks) records[static_cast<std::size_t>(rank)] = page_.flight(rank).read();

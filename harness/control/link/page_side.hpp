@@ -8,16 +8,12 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
 
 #include "harness/control/control_page.hpp"
 #include "harness/control/link/message.hpp"
 
 namespace shardproof::control::link {
-
-/// A launcher's order to the guards of other hosts, or their answer.
-using Order = std::variant<Stop, Collect, Collected>;
 
 class PageSide {
  public:
@@ -45,7 +41,6 @@ class PageSide {
   const std::vector<HostLost>& lost_hosts() const { return lost_hosts_; }
   /// The hub's last message. A text is the reason why it refuses this page.
   const std::optional<Bye>& goodbye() const { return goodbye_; }
-  std::vector<Order> take_orders();
   /// The flight records of all ranks, in rank order. Those of remote ranks are the last ones that arrived. Ask for them
   /// with FlightWanted.
   std::vector<protocol::FlightRecord> flight_records() const;
@@ -72,9 +67,6 @@ class PageSide {
   void handle(const Probe& probe);
   void handle(const FlightWanted& wanted);
   void handle(Flight& flight);
-  void handle(const Stop& stop) { orders_.emplace_back(stop); }
-  void handle(const Collect& collect) { orders_.emplace_back(collect); }
-  void handle(const Collected& collected) { orders_.emplace_back(collected); }
   void handle(Bye& bye);
 
   bool is_remote(int rank) const;
@@ -100,7 +92,6 @@ class PageSide {
   bool all_ended_ = false;
   std::vector<HostLost> lost_hosts_;
   std::optional<Bye> goodbye_;
-  std::vector<Order> orders_;
   std::vector<protocol::FlightRecord> flights_;
   std::uint64_t flights_received_ = 0;
 
