@@ -79,11 +79,10 @@ void from_json(const nlohmann::ordered_json& json, GuardRequest& request) {
 }
 
 GuardLink GuardLink::connect(std::string_view addresses, const std::string& key, std::chrono::nanoseconds limit) {
-  using Clock = std::chrono::steady_clock;
   control::link::ReadySet ready;
-  control::link::HubSearch search(addresses, key, Clock::now() + limit, ready, 0);
+  control::link::HubSearch search(addresses, key, std::chrono::steady_clock::now() + limit, ready, 0);
   while (true) {
-    const control::Deadline now = Clock::now();
+    const control::Deadline now = std::chrono::steady_clock::now();
     if (auto found = search.advance(now)) return GuardLink(std::move(*found));
     if (search.has_failed(now)) throw std::runtime_error(search.answers());
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(search.deadline() - now);

@@ -54,8 +54,8 @@ class WarmProcess {
   const std::vector<std::string>& warnings() const { return warnings_; }
 
   /// Makes ranks, which begin when this has returned. They have the warm process's program and arguments. Throws
-  /// NoCopy: then none of them begins. If `is_required()` is false, no further copy is possible then. If it is true,
-  /// it may also throw std::system_error, and no further copy is possible after an invalid answer, a missing answer or a
+  /// NoCopy: then none of them begins. If `is_required()` is false, no further copy is possible then. If it is true, it
+  /// may also throw std::system_error, and no further copy is possible after an invalid answer, a missing answer or a
   /// signal. A signal ends the wait at once.
   std::vector<Process> copy(const protocol::CopyRequest& request);
   /// Whether ranks must be copies.

@@ -37,8 +37,8 @@ class HubCore {
  public:
   struct Settings {
     int world_size = 1;
-    /// A page whose host sends nothing for so long is lost. A page answers a ping four times in that time, and every 2 s. Where ranks
-    /// share cores, use a multiple of the default: 10 s for each rank of a core.
+    /// A page whose host sends nothing for so long is lost. A page answers a ping four times in that time, and every
+    /// 2 s. Where ranks share cores, use a multiple of the default: 10 s for each rank of a core.
     std::chrono::nanoseconds silence_limit = std::chrono::seconds(10);
     /// The first pause between two searches for a deadlock. It doubles with each search that finds none.
     std::chrono::nanoseconds probe_pause = std::chrono::milliseconds(100);

@@ -1,5 +1,6 @@
 // HubSearch finds the hub of a world. It tries all addresses of the hub at once, because some of them may lead nowhere.
-// An address that fails is tried again. HubSearch keeps the first connection on which both sides have proved the secret. Pages and guards have one at their start.
+// An address that fails is tried again. HubSearch keeps the first connection on which both sides have proved the
+// secret. Pages and guards have one at their start.
 #pragma once
 
 #include <cstdint>
