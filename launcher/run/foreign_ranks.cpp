@@ -202,13 +202,24 @@ std::optional<Ranks::Ended> ForeignRanks::find_lost(int rank, Deadline now) {
   if (!lost_guard && !is_silent) return std::nullopt;
   if (!is_silent && now < at(rank).guard_lost_at + settling) return std::nullopt;
   take_progress_from_stream(rank);
-  if (command_end_ && !is_silent) return killed_by_command();
-  if (is_silent || is_lost_with_host(rank))
-    return killed(fmt::format("because host {} with {} was lost{}", host.name, base::rank_list(host.lost->ranks),
-                              is_silent ? ": " + host.lost->why : ""));
+  if (!is_silent && is_lost_by_command(rank)) return killed_by_command();
+  if (is_silent || is_lost_with_host(rank)) {
+    Ended end = killed(fmt::format("because host {} with {} was lost{}", host.name, base::rank_list(host.lost->ranks),
+                                   is_silent ? ": " + host.lost->why : ""));
+    // The doom of its world may have released the rank from its case before. Its death is none of the next case.
+    const auto doom = page_.doomed();
+    end.was_asked = doom && doom->culprit != rank && page_.progress(rank).position < 0;
+    return end;
+  }
   Ended end = killed(fmt::format("because its guard on {} ended", host.name));
   end.was_asked = at(rank).follows;
   return end;
+}
+
+/// Whether the end of the command explains the end of the rank's guard. mpirun ends with a code once a guard is lost.
+bool ForeignRanks::is_lost_by_command(int rank) const {
+  if (!command_end_) return false;
+  return command_end_->signalled || (!is_lost_with_host(rank) && at(rank).guard_lost_at >= command_ended_at_);
 }
 
 /// The last progress of a rank may be lost with its host's connection.
@@ -466,6 +477,7 @@ void ForeignRanks::take_end_of_command() {
   advance_hub();  // A guard may have come before.
   command_end_ = command_->collect();
   if (!command_end_) return;
+  command_ended_at_ = Clock::now();
   poller_.remove(command_->descriptor());
   command_.reset();
   if (!has_started_)

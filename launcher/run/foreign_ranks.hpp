@@ -117,6 +117,7 @@ class ForeignRanks final : public Ranks {
   void lose_host(Host& host, const control::link::HostLost& lost);
   bool has_guards(const Host& host, int except = -1) const;
   bool is_lost_with_host(int rank) const;
+  bool is_lost_by_command(int rank) const;
   void take_progress_from_stream(int rank);
   std::optional<Ended> find_lost(int rank, control::Deadline now);
   Ended ended(const protocol::RankEnd& end) const;
@@ -151,6 +152,7 @@ class ForeignRanks final : public Ranks {
   control::Deadline evidence_by_ = control::Deadline::max(), saved_by_ = control::Deadline::max();
   std::optional<Process> command_;
   std::optional<Exit> command_end_;
+  control::Deadline command_ended_at_{};  ///< when this process saw it
   std::vector<Rank> ranks_;
   std::map<std::uint64_t, Link> links_;  ///< to guards
   std::uint64_t next_link_;
