@@ -37,10 +37,13 @@ inline std::string in_time(double ns) {
   return fmt::format("{:.3g} ns", ns);
 }
 
-/// Prints `| what | goal | measured | compared with | goal met |`.
+/// Prints `| what | goal | measured | compared with | goal met |`. Without a goal, the last cell is empty.
 inline void print_row(std::string_view what, std::string_view goal, std::string_view measured,
                       std::string_view compared_with, bool met) {
-  fmt::print("| {} | {} | {} | {} | {} |\n", what, goal, measured, compared_with, met ? "yes" : "**no**");
+  fmt::print("| {} | {} | {} | {} | {} |\n", what, goal, measured, compared_with,
+             goal.empty() ? ""
+             : met        ? "yes"
+                          : "**no**");
   std::fflush(stdout);
 }
 

@@ -67,8 +67,7 @@ void say(const char* what, const char* why) {
 
 std::optional<int> rank_of_process() {
   try {
-    const std::optional<protocol::Identity> identity =
-        protocol::identity([](const char* name) -> const char* { return std::getenv(name); });
+    const std::optional<protocol::Identity> identity = protocol::identity(protocol::own_variable);
     if (identity) return identity->rank;
   } catch (const std::exception&) {
     return std::nullopt;  // the environment holds no valid rank; the record goes without one

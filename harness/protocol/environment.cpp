@@ -6,6 +6,7 @@
 #include <array>
 #include <charconv>
 #include <cstdint>
+#include <cstdlib>
 #include <stdexcept>
 #include <string_view>
 
@@ -92,6 +93,8 @@ std::optional<Identity> identity(const std::function<const char*(const char*)>& 
   }
   return std::nullopt;
 }
+
+const char* own_variable(const char* name) { return std::getenv(name); }
 
 std::string host_name() {
   std::array<char, 256> name{};

@@ -43,6 +43,9 @@ struct Identity {
 /// a rank without its world size.
 std::optional<Identity> identity(const std::function<const char*(const char*)>& get);
 
+/// A variable of this process, or nullptr: for functions that read an environment.
+const char* own_variable(const char* name);
+
 /// The name of this machine.
 std::string host_name();
 

@@ -51,8 +51,8 @@ std::vector<std::string> selected_ids(const std::vector<CaseInfo>& cases, int wo
 }
 
 /// Takes the run directory for this start of these ranks, and in it this rank's place. No rank reads what an earlier
-/// run has left. The first job to come stays. Where a launcher gives its jobs no name (MPICH), ranks of two jobs that
-/// start at once may each get a place: then some ranks of each job are refused, and the others wait for them.
+/// run has left. The first job to come stays. MPICH gives its jobs no name. So ranks of two jobs that start at once may
+/// each get a place. Then some ranks of each job are refused, and the others wait for them.
 void claim(rendezvous::FileStore& meeting, const protocol::RunDirectory& run, const protocol::Identity& identity,
            control::Deadline deadline) {
   const auto claim_key = [&](const std::string& key, const std::string& value, bool is_shared) {

@@ -65,10 +65,11 @@ struct CommonWorld {
   WorldPlan plan;
   std::vector<BoundCase> played;  ///< if the plan makes cases
   std::span<const BoundCase> cases;
-  std::vector<const BoundCase*> planned;  ///< in the order of the plan
-  std::string digest;  ///< of the cases' ids
-  std::unique_ptr<runner::CatchRun> catch_run;  ///< for ranks that are processes; nullptr: each rank makes its own
-  std::optional<world::Connection> connection;  ///< for ranks that are processes; nullopt: each rank connects itself
+  std::vector<const BoundCase*> planned;  ///< In the order of the plan.
+  std::string digest;  ///< The digest of the ids of all cases.
+  // For copies. Without these, each rank makes its own.
+  std::unique_ptr<runner::CatchRun> catch_run;
+  std::optional<world::Connection> connection;
 };
 
 std::string digest_of(std::span<const BoundCase> cases) {
@@ -217,8 +218,7 @@ int run_ranks_of_ours(const std::string& plan_file, const Program& program, cons
   CommonWorld common = prepared ? std::move(*prepared) : read_world(plan_file, extension, cases);
   const WorldPlan& plan = common.plan;
   const bool is_one_process = has_thread_ranks(plan);
-  const auto identity =
-      is_one_process ? std::nullopt : protocol::identity([](const char* name) { return std::getenv(name); });
+  const auto identity = is_one_process ? std::nullopt : protocol::identity(protocol::own_variable);
   // Before a subject can install handlers of its own, and before Catch2 notes the present ones.
   runner::save_crashes(plan.rendezvous, identity ? std::optional(identity->rank) : std::nullopt);
   const ProgramExtension::ServiceMaker make_service = extension.services(plan);
@@ -239,7 +239,7 @@ int run_ranks_of_ours(const std::string& plan_file, const Program& program, cons
 
 int run_as_rank_of_others(const CommandLine& line, const Program& program, const ProgramExtension& extension,
                           std::span<const BoundCase> cases) {
-  const auto identity = protocol::identity([](const char* name) { return std::getenv(name); });
+  const auto identity = protocol::identity(protocol::own_variable);
   if (!identity || identity->world_size == 0) {
     throw UsageError(
         "--run-dir is for a rank under torchrun, mpirun or srun, but the environment names no rank and size "
@@ -255,7 +255,7 @@ int run_as_rank_of_others(const CommandLine& line, const Program& program, const
 
 /// Otherwise each rank of torchrun, mpirun or srun would start all ranks.
 void require_no_foreign_launcher() {
-  const auto identity = protocol::identity([](const char* name) { return std::getenv(name); });
+  const auto identity = protocol::identity(protocol::own_variable);
   if (!identity || identity->world_size < 2) return;
   throw UsageError(
       fmt::format("{} started this program as rank {} of {}: give all ranks --run-dir DIR, or start the program alone",

@@ -26,6 +26,7 @@
 #include <utility>
 #include <vector>
 
+#include "harness/base/log_file.hpp"
 #include "harness/protocol/ending.hpp"
 #include "harness/runner/coverage.hpp"
 #include "harness/runner/environment_block.hpp"
@@ -149,8 +150,7 @@ Copy copy(const Copier& copier, std::size_t usual_threads) noexcept {
 }
 
 void open_as(const std::string& file, int descriptor) {
-  const FileDescriptor log(
-      ::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0666));
+  const FileDescriptor log = base::open_log_file(file);
   if (!log) fail("open " + file);
   if (::dup2(log.get(), descriptor) < 0) fail("dup2");
 }

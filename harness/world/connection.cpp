@@ -1,6 +1,5 @@
 #include "harness/world/connection.hpp"
 
-#include <cstdlib>
 #include <filesystem>
 
 #include "harness/control/control_page.hpp"
@@ -8,6 +7,7 @@
 #include "harness/fabric/mpi/mpi_library.hpp"
 #include "harness/fabric/shm/region.hpp"
 #include "harness/fabric/shm/shm_fabric.hpp"
+#include "harness/protocol/environment.hpp"
 #include "harness/protocol/run_directory.hpp"
 #include "harness/protocol/world_plan.hpp"
 #include "harness/world/seeded_scheduler.hpp"
@@ -29,7 +29,7 @@ Connection connect(const protocol::WorldPlan& plan, std::shared_ptr<fabric::shm:
 
 fabric::FabricMaker over_mpi(const std::filesystem::path& modules) {
   return [modules](const fabric::FabricContext& context) {
-    const auto& library = fabric::mpi::library_of([](const char* name) { return std::getenv(name); });
+    const auto& library = fabric::mpi::library_of(protocol::own_variable);
     return std::make_unique<fabric::MpiFabric>(
         context, fabric::mpi::open_library(library, modules.empty() ? fabric::mpi::default_module_folder() : modules));
   };

@@ -21,6 +21,7 @@
 #include "harness/base/random.hpp"
 #include "harness/control/flight_ring.hpp"
 #include "harness/protocol/clock_pair.hpp"
+#include "harness/protocol/environment.hpp"
 #include "harness/protocol/run_directory.hpp"
 #include "harness/world/event_stream.hpp"
 #include "harness/world/network_interfaces.hpp"
@@ -123,7 +124,7 @@ World::World(protocol::WorldPlan plan, int rank, Membership membership, const Co
       rank_(rank),
       membership_(std::move(membership)),
       stream_(std::make_unique<EventStream>(protocol::WorldDirectory{plan_.directory}.rank_stream(rank))),
-      host_(protocol::host_identity([](const char* name) { return std::getenv(name); })),
+      host_(protocol::host_identity(protocol::own_variable)),
       connection_((begin_stream(*stream_, plan_, rank, membership_, host_), connect(plan_))),
       control_(*connection_.control),
       store_(plan_.meeting_store(), plan_.nonce, rank),

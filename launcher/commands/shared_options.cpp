@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <cstdlib>
 #include <limits>
 
+#include "harness/protocol/environment.hpp"
 #include "launcher/commands/option_values.hpp"
 #include "launcher/launcher.hpp"
 
@@ -136,7 +136,7 @@ std::string convert_world(const WorldTexts& texts, PlanOptions& plan) {
   if (texts.gpus) {
     plan.gpus = gpu_choice(*texts.gpus);
   } else if (plan.device == protocol::cuda_device) {
-    plan.gpus = gpus_of_ctest([](const char* name) { return std::getenv(name); }).value_or(GpuChoice());
+    plan.gpus = gpus_of_ctest(protocol::own_variable).value_or(GpuChoice());
   }
   plan.times = texts.times.value_or(protocol::event_times);
   plan.fabric =

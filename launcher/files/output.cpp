@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "harness/base/input_file.hpp"
+#include "harness/base/log_file.hpp"
 #include "launcher/files/standard_streams.hpp"
 
 namespace shardproof::launcher {
@@ -168,8 +169,7 @@ void append_file(const std::filesystem::path& file, std::string_view text) {
 }
 
 base::FileDescriptor open_log(const std::filesystem::path& file) {
-  base::FileDescriptor log(
-      ::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0666));
+  base::FileDescriptor log = base::open_log_file(file);
   if (!log) throw unusable_output(file, "open", last_error());
   return log;
 }

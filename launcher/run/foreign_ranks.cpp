@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <system_error>
 #include <utility>
@@ -80,7 +79,7 @@ ForeignRanks::ForeignRanks(const protocol::WorldPlan& plan, const protocol::Worl
       page_(page),
       poller_(poller),
       command_line_(launcher_command(launch.launcher, plan.size)),
-      here_(protocol::host_identity([](const char* name) { return std::getenv(name); })),
+      here_(protocol::host_identity(protocol::own_variable)),
       key_(random_token()),
       ranks_(static_cast<std::size_t>(plan.size)),
       next_link_(first_link),
@@ -241,7 +240,7 @@ void ForeignRanks::take_progress_from_stream(int rank) {
 bool ForeignRanks::is_lost_with_host(int rank) const {
   const Host& host = hosts_[at(rank).host];
   return host.lost && host.lost->ranks.size() > 1 && !has_guards(host) &&
-         std::ranges::none_of(host.lost->ranks, [this](int other) { return at(other).has_reported_end; });
+         std::ranges::none_of(host.lost->ranks, [this](int other) { return at(other).reported_end.has_value(); });
 }
 
 bool ForeignRanks::has_guards(const Host& host, int except) const {
@@ -306,7 +305,6 @@ void ForeignRanks::handle(const GuardReport& report, std::uint64_t key) {
     case What::ended:
       if (links_.at(key).rank < 0 || !report.end || report.end->rank != links_.at(key).rank) return;
       at(report.end->rank).reported_end = report.end;
-      at(report.end->rank).has_reported_end = true;
       at(report.end->rank).owes_evidence = false;
       return;
     case What::collected:

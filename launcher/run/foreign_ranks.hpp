@@ -64,7 +64,7 @@ class ForeignRanks final : public Ranks {
   void collect_evidence() override;
   std::optional<control::Deadline> evidence_deadline() const override;
   bool guard_saw_end(int rank) const override {
-    return is_spread() && (at(rank).has_reported_end || !has_lost_guard(rank));
+    return is_spread() && (at(rank).reported_end || !has_lost_guard(rank));
   }
   std::optional<std::filesystem::path> store() const override;
 
@@ -78,10 +78,9 @@ class ForeignRanks final : public Ranks {
     State state = State::awaited;
     std::uint64_t link = 0;  ///< its key in `links_`
     pid_t process = 0;
-    protocol::HostIdentity identity;  ///< of its host
-    std::size_t host = 0;  ///< in `hosts_`, if the world is spread
-    std::optional<protocol::RankEnd> reported_end;  ///< by the guard itself, if the world is spread
-    bool has_reported_end = false;  ///< also after the end was taken
+    protocol::HostIdentity identity;  ///< The identity of its host.
+    std::size_t host = 0;  ///< In a spread world: the place of its host in `hosts_`.
+    std::optional<protocol::RankEnd> reported_end;  ///< In a spread world, the guard reports it to the launcher, too.
     bool owes_evidence = false;  ///< The guard takes the rank's stacks.
     bool has_saved_crash = false;  ///< The guard has reported the end, and the stack of a crash.
     control::Deadline guard_lost_at = control::Deadline::max();
@@ -131,7 +130,7 @@ class ForeignRanks final : public Ranks {
   bool has_lost_guard(int rank) const { return !links_.contains(at(rank).link); }
   std::string reason_of(const protocol::RankEnd& end) const;
   std::vector<int> awaited() const;
-  /// What the start of the ranks waits for: guards, or the pages of hosts.
+  /// Names the guards, or the pages of hosts, that the start of the ranks waits for.
   std::string what_has_not_come() const;
   void give_up(const std::string& why, const std::vector<int>& ranks);
   void end_command_at(control::Deadline at);

@@ -123,7 +123,7 @@ class Guard {
       : directory_(directory),
         plan_(plan),
         order_(order),
-        host_(protocol::host_identity([](const char* name) { return std::getenv(name); })),
+        host_(protocol::host_identity(protocol::own_variable)),
         key_(base::read_input(directory.key())),
         link_(GuardLink::connect(order.addresses, key_, connecting_limit)),
         parent_(open_parent()) {

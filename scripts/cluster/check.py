@@ -37,6 +37,22 @@ def wait_for(found, seconds=60):
     return None
 
 
+def ranks_that_wait(folder, count):
+    """The processes of `count` ranks, by rank, once all of them have come to the case that waits."""
+
+    def look():
+        found = {}
+        for log in folder.glob("worlds/0/logs/rank-*.err"):
+            match = re.search(r"^here (\d+)$", log.read_text(encoding="utf-8"), re.M)
+            if match:
+                found[int(log.stem.removeprefix("rank-"))] = int(match[1])
+        return found if len(found) == count else None
+
+    ranks = wait_for(look)
+    assert ranks, "no rank came to the case that waits"
+    return ranks
+
+
 class Result:
     """A run that has ended."""
 

@@ -5,7 +5,7 @@ import pathlib
 import re
 import signal
 
-from cluster.check import OPEN_MPI, is_gone, parent_of, status_of, wait_for
+from cluster.check import OPEN_MPI, is_gone, parent_of, ranks_that_wait, status_of, wait_for
 
 # Open MPI would find shared memory of equal names on nodes that are one machine.
 LAUNCHER = f"salloc -Q -N4 -n {{ranks}} --ntasks-per-node=2 {OPEN_MPI} --mca btl tcp,self"
@@ -13,16 +13,6 @@ OPTIONS = ("--ranks", "8", "--fabric", "mpi", "--timeout", "60")
 GATHERS = {f"spread/gathers[W=8,n={n}]": "passed" for n in range(3)}
 WAITS, AFTER = "spread/waits[W=8]", "spread/after[W=8]"
 CASES = ("spread/gathers", WAITS, AFTER)
-
-
-def waiting_ranks(folder):
-    """The processes of all ranks, by rank, once they have come to the case that waits."""
-    found = {}
-    for log in folder.glob("worlds/0/logs/rank-*.err"):
-        match = re.search(r"^here (\d+)$", log.read_text(encoding="utf-8"), re.M)
-        if match:
-            found[int(log.stem.removeprefix("rank-"))] = int(match[1])
-    return found if len(found) == 8 else None
 
 
 def node_of(process):
@@ -64,22 +54,17 @@ def four_nodes(check, cluster):
     same = len(spread.outcomes()) > 50 and spread.outcomes() == own.outcomes() and spread.code == own.code
     check.expect("suites on eight ranks of four nodes, as on one host", same, spread.text + own.text)
 
-    def waiting(folder):
-        ranks = wait_for(lambda: waiting_ranks(folder))
-        assert ranks, "no rank came to the case that waits"
-        return ranks
-
     def kill_rank(_, folder):
-        os.kill(waiting(folder)[5], signal.SIGKILL)
+        os.kill(ranks_that_wait(folder, 8)[5], signal.SIGKILL)
 
     def kill_guard(_, folder):
-        os.kill(parent_of(waiting(folder)[5]), signal.SIGKILL)
+        os.kill(parent_of(ranks_that_wait(folder, 8)[5]), signal.SIGKILL)
 
     def kill_lead_guard(_, folder):
-        os.kill(parent_of(waiting(folder)[4]), signal.SIGKILL)
+        os.kill(parent_of(ranks_that_wait(folder, 8)[4]), signal.SIGKILL)
 
     def kill_node(_, folder):
-        waiting(folder)
+        ranks_that_wait(folder, 8)
         kill_processes_of("n2")
 
     guard_of = r"rank {} on n2 died by signal 9 \(SIGKILL, because its guard on n2 ended\) in spread/waits"
@@ -99,15 +84,15 @@ def four_nodes(check, cluster):
         )
         check.expect(name, holds, f"{result.code} {result.verdicts()} {outcomes(result, 'crashed')}\n{text}")
         check.expect("  no job is left", cluster.wait_for_no_job(), cluster.call("squeue").stdout)
-    lose_node(check, cluster, worker, waiting)
+    lose_node(check, cluster, worker)
     print()
 
 
-def lose_node(check, cluster, worker, waiting):
+def lose_node(check, cluster, worker):
     """The daemon of a node ends, too, and does not come back: no fresh world can start."""
 
     def act(_, folder):
-        ranks = waiting(folder)
+        ranks = ranks_that_wait(folder, 8)
         cluster.kill_node("n2")
         kill_processes_of("n2")
         wait_for(lambda: all(is_gone(process) for process in ranks.values()), 30)

@@ -7,23 +7,13 @@ import signal
 import subprocess
 import time
 
-from cluster.check import OPEN_MPI, is_gone, parent_of, status_of, wait_for
+from cluster.check import OPEN_MPI, is_gone, parent_of, ranks_that_wait, status_of, wait_for
 
 # The case that waits, one before it, and one after it for a fresh world.
 CASES = ("good/stays[W=2]", "bad/waits[W=2]", "loud/floods[W=2]", "--timeout", "60")
 VERDICTS = {"good/stays[W=2]": "passed", "bad/waits[W=2]": "crashed", "loud/floods[W=2]": "passed"}
 # The fabric shm reaches one node.
 UNDER_SALLOC = {"shm": f"salloc -Q -N1 -n {{ranks}} {OPEN_MPI}", "mpi": f"salloc -Q -N2 -n {{ranks}} {OPEN_MPI}"}
-
-
-def waiting_ranks(folder):
-    """The processes of both ranks, by rank, once they have come to the case that waits."""
-    found = {}
-    for log in folder.glob("worlds/*/logs/rank-*.err"):
-        match = re.search(r"^here (\d+)$", log.read_text(encoding="utf-8"), re.M)
-        if match:
-            found[int(log.stem.removeprefix("rank-"))] = int(match[1])
-    return found if len(found) == 2 else None
 
 
 def is_below(process, ancestor):
@@ -48,8 +38,7 @@ class Kills:
 
     def victims(self, launcher, folder):
         """Each kind of process of a run whose ranks wait."""
-        ranks = wait_for(lambda: waiting_ranks(folder))
-        assert ranks, "no rank came to the case that waits"
+        ranks = ranks_that_wait(folder, 2)
         guards = {rank: parent_of(process) for rank, process in ranks.items()}
         self.to_end = [*ranks.values(), *guards.values()]
         return {

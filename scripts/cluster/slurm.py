@@ -2,8 +2,8 @@
 import os
 import signal
 
-from cluster.check import parent_of, wait_for
-from cluster.kills import CASES, VERDICTS, waiting_ranks
+from cluster.check import parent_of, ranks_that_wait
+from cluster.kills import CASES, VERDICTS
 
 SRUN = "srun -n {ranks}"
 
@@ -38,27 +38,22 @@ def one_size_on_four_nodes(check):
 
 
 def ends(check, cluster):
-    def waiting(folder):
-        ranks = wait_for(lambda: waiting_ranks(folder))
-        assert ranks, "no rank came to the case that waits"
-        return ranks
-
     def kill_rank(_, folder):
-        os.kill(waiting(folder)[1], signal.SIGKILL)
+        os.kill(ranks_that_wait(folder, 2)[1], signal.SIGKILL)
 
     def kill_guard(_, folder):
-        os.kill(parent_of(waiting(folder)[1]), signal.SIGKILL)
+        os.kill(parent_of(ranks_that_wait(folder, 2)[1]), signal.SIGKILL)
 
     def cancel(_, folder):
-        waiting(folder)
+        ranks_that_wait(folder, 2)
         cluster.call("scancel", "-u", "root")
 
     def interrupt(process, folder):
-        waiting(folder)
+        ranks_that_wait(folder, 2)
         process.send_signal(signal.SIGINT)
 
     def kill_launcher(process, folder):
-        waiting(folder)
+        ranks_that_wait(folder, 2)
         process.kill()
 
     for name, srun, act, code, verdicts in (

@@ -3,7 +3,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <exception>
 #include <string>
 #include <string_view>
@@ -12,6 +11,7 @@
 #include "harness/control/control_page.hpp"
 #include "harness/fabric/mpi/mpi_fabric.hpp"
 #include "harness/fabric/mpi/mpi_library.hpp"
+#include "harness/protocol/environment.hpp"
 #include "harness/rendezvous/file_store.hpp"
 #include "tests/fabric/collective_checks.hpp"
 #include "tests/fabric/worlds.hpp"
@@ -54,7 +54,7 @@ void abort(Side& side) {
 }
 
 void be_rank(const std::string& modules, const std::string& directory, std::string_view what) {
-  const auto& library = fabric::mpi::library_of([](const char* name) { return std::getenv(name); });
+  const auto& library = fabric::mpi::library_of(protocol::own_variable);
   auto transport = fabric::mpi::open_library(library, modules);
   const int rank = transport->rank(), size = transport->size();
   expect(size == 4, "the library has started " + std::to_string(size) + " ranks, not 4");

@@ -43,16 +43,6 @@ def on_another_host():
     return f"unshare -m {OWN_MEMORY} {foreign()}"
 
 
-def waiting_ranks(run, count=4):
-    """The processes of the ranks in the case that waits, once all have come to it, by rank."""
-    found = {}
-    for log in run.glob("worlds/0/logs/rank-*.err"):
-        match = re.search(r"^here (\d+)$", log.read_text(), re.M)
-        if match:
-            found[int(log.stem.removeprefix("rank-"))] = int(match[1])
-    return found if len(found) == count else None
-
-
 def ranks_with(run, case_id, outcome):
     case = next(case for case in run.report["cases"] if case["id"] == case_id)
     return [rank for rank, entry in enumerate(case["ranks"]) if entry["outcome"] == outcome]
@@ -133,7 +123,7 @@ class SeveralHosts(unittest.TestCase):
         ip("-n", name, "link", "set", "eth0", "up")
 
         def cut(process, run):
-            self.ranks = wait_for(lambda: waiting_ranks(run, 2))
+            self.ranks = wait_for(lambda: one_host.waiting_ranks(run, 2))
             ip("link", "set", name, "down")
             began = time.monotonic()
             wait_for(lambda: (run / "worlds/0/endings.json").exists())
@@ -199,7 +189,7 @@ class SeveralHosts(unittest.TestCase):
         """The case that waits, a case after it, and what happens meanwhile to the processes of the waiting ranks."""
 
         def act(process, run):
-            self.ranks = wait_for(lambda: waiting_ranks(run))
+            self.ranks = wait_for(lambda: one_host.waiting_ranks(run, 4))
             self.guards = {rank: parent_of(pid) for rank, pid in self.ranks.items()}
             meanwhile(process)
             self.began = time.monotonic()
@@ -289,7 +279,7 @@ class SeveralHosts(unittest.TestCase):
 
     def test_the_key_is_private(self):
         def look(process, run):
-            wait_for(lambda: waiting_ranks(run))
+            wait_for(lambda: one_host.waiting_ranks(run, 4))
             key = run / "worlds/0/key"
             self.assertEqual(stat.S_IMODE(key.stat().st_mode), 0o600)
             secret = key.read_text()

@@ -68,14 +68,14 @@ def wait_for(found, seconds=60):
     raise AssertionError("it did not happen")
 
 
-def waiting_ranks(run):
-    """The processes of the ranks in the case that waits, once both have come to it, by rank."""
+def waiting_ranks(run, count=2):
+    """The processes of the ranks in the case that waits, once all have come to it, by rank."""
     found = {}
     for log in run.glob("worlds/*/logs/rank-*.err"):
         match = re.search(r"^here (\d+)$", log.read_text(), re.M)
         if match:
             found[int(log.stem.removeprefix("rank-"))] = int(match[1])
-    return found if len(found) == 2 else None
+    return found if len(found) == count else None
 
 
 def parent_of(process):
