@@ -9,7 +9,7 @@ readonly setup_failed=3
 
 say() { printf '%s\n' "$*" >&2; }
 
-# package_group build|check|bench|pytorch: Debian packages.
+# package_group build|check|bench|cluster|pytorch: Debian packages.
 package_group() {
   case $1 in
     # Only tests need Python, but CMake looks for it when it configures them.
@@ -23,6 +23,7 @@ package_group() {
         openmpi-bin libopenmpi-dev mpich libmpich-dev
       ;;
     pytorch) printf '%s\n' python3 python3-venv ;;
+    cluster) printf '%s\n' python3 slurm-wlm munge openmpi-bin libopenmpi-dev mpich libmpich-dev ;;
     bench) printf '%s\n' openmpi-bin libopenmpi-dev libbenchmark-dev ;;
   esac
 }
@@ -173,8 +174,10 @@ configure_and_build() {
     # After an interrupt, Ninja and CMake end with the codes of a failure, and Bash would continue.
     trap 'exit 130' INT
     flock 9 # two calls at once in one checkout take turns
-    # Ninja itself configures again after a change of a CMakeLists.txt, but does not see changes of presets.
-    if [[ ! -e $folder/build.ninja || $root/CMakePresets.json -nt $folder/build.ninja ]]; then
+    # Ninja itself configures again after a change of a CMakeLists.txt. It does not see changes of presets, and no new
+    # libraries, such as those of MPI.
+    if [[ ! -e $folder/build.ninja || $root/CMakePresets.json -nt $folder/build.ninja ||
+      $root/build/install.log -nt $folder/build.ninja ]]; then
       say "shardproof: configuring ${folder##*/}"
       if ! (cd "$root" && cmake --preset "$preset") >"$folder/configure.log" 2>&1; then
         cat "$folder/configure.log" >&2
