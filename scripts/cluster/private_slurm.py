@@ -59,6 +59,8 @@ class Cluster:
         text += "PartitionName=p Nodes=ALL Default=YES MaxTime=INFINITE State=UP\n"
         (self.folder / "state").mkdir()
         (self.folder / "slurm.conf").write_text(text)
+        # No plugin uses cgroups. A slurmd that looks for their version ends where none are mounted, as in a chroot.
+        (self.folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
         self.environment = dict(os.environ, SLURM_CONF=str(self.folder / "slurm.conf"))
 
     def __enter__(self):
@@ -72,7 +74,8 @@ class Cluster:
                 return self
             time.sleep(0.2)
         self.__exit__()
-        sys.exit(f"the cluster has not started; its logs:\n{(self.folder / 'slurmctld.log').read_text()[-2000:]}")
+        ends = [f"{log.name}:\n{log.read_text(errors='replace')[-1000:]}" for log in sorted(self.folder.glob("*.log"))]
+        sys.exit("\n".join(["the cluster has not started; the ends of its logs:", *ends]))
 
     def __exit__(self, *_):
         self.call("scontrol", "shutdown")
