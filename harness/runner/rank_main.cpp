@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -19,6 +20,7 @@
 #include <vector>
 
 #include "harness/base/digest.hpp"
+#include "harness/base/file_descriptor.hpp"
 #include "harness/base/json_parse.hpp"
 #include "harness/base/json_text.hpp"
 #include "harness/cases/bound_case.hpp"
@@ -40,6 +42,7 @@
 #include "harness/runner/thread_runs.hpp"
 #include "harness/runner/warm.hpp"
 #include "harness/world/connection.hpp"
+#include "harness/world/host.hpp"
 #include "harness/world/lifeline.hpp"
 #include "harness/world/world.hpp"
 
@@ -67,6 +70,7 @@ struct CommonWorld {
   std::span<const BoundCase> cases;
   std::vector<const BoundCase*> planned;  ///< In the order of the plan.
   std::string digest;  ///< The digest of the ids of all cases.
+  world::Host host;
   // For copies. Without these, each rank makes its own.
   std::unique_ptr<runner::CatchRun> catch_run;
   std::optional<world::Connection> connection;
@@ -78,12 +82,13 @@ std::string digest_of(std::span<const BoundCase> cases) {
   return fmt::format("{} ({:016x})", cases.size(), base::digest(ids));
 }
 
-world::Membership membership(const Program& program, std::string cases,
-                             const ProgramExtension::ServiceMaker& make_service) {
+world::Membership membership(const Program& program, const CommonWorld& common,
+                             ProgramExtension::ServiceMaker make_service) {
   return {.suite_version = program.suite_version,
           .build = runner::build_id(),
-          .cases = std::move(cases),
-          .service = make_service()};
+          .cases = common.digest,
+          .host = common.host,
+          .make_service = std::move(make_service)};
 }
 
 // Catch2 draws the same random numbers on all ranks.
@@ -122,12 +127,13 @@ runner::LockstepEnd run_to_the_end(world::World& world, std::span<const BoundCas
 }
 
 void take_part(const WorldPlan& plan, int rank, world::Membership membership, std::span<const BoundCase* const> cases,
-               const world::World::Connector& connect, std::unique_ptr<runner::CatchRun> catch_run) {
+               const world::World::Connector& connect, runner::CatchRun* prepared) {
   if (rank >= plan.size) throw UsageError(fmt::format("rank {} is not in a world of {} ranks", rank, plan.size));
   world::World world(plan, rank, std::move(membership), connect);
   runner::wait_for_debugger_if_asked();
-  if (!catch_run) catch_run = std::make_unique<runner::CatchRun>(catch_seed(plan));
-  const runner::LockstepEnd end = run_to_the_end(world, cases, *catch_run);
+  std::optional<runner::CatchRun> own;
+  const runner::LockstepEnd end =
+      run_to_the_end(world, cases, prepared != nullptr ? *prepared : own.emplace(catch_seed(plan)));
   if (!end.is_defective) return;
   complain(fmt::format("rank {} leaves its world: {}", rank, end.cut_short));
   // Exit without exit handlers. Threads of the vendors' libraries may still run work that did not end when it was
@@ -143,15 +149,16 @@ void take_every_part(const CommonWorld& common, const Program& program,
   if (plan.size > protocol::max_threads)
     throw UsageError(
         fmt::format("{} ranks in one process are too many: it may have {}", plan.size, protocol::max_threads));
-  // Make all members in this thread: a program's factories do not have to be thread-safe.
-  std::vector<world::Membership> members;
-  for (int rank = 0; rank < plan.size; ++rank) members.push_back(membership(program, common.digest, make_service));
+  // Make all services in this thread: a program's factories do not have to be thread-safe.
+  std::vector<std::unique_ptr<world::CaseService>> services;
+  for (int rank = 0; rank < plan.size; ++rank) services.push_back(make_service());
   const world::Connection shared = world::connect_threads(plan);
   runner::wait_for_debugger_if_asked();
   runner::ThreadRuns runs(catch_seed(plan));
   runner::run_rank_threads(plan, shared, [&](int rank) {
     const auto runner = runs.for_rank();
-    world::World world(plan, rank, std::move(members[static_cast<std::size_t>(rank)]),
+    auto& service = services[static_cast<std::size_t>(rank)];
+    world::World world(plan, rank, membership(program, common, [&] { return std::move(service); }),
                        [&](const WorldPlan&) { return shared; });
     run_to_the_end(world, common.planned, *runner);
   });
@@ -190,32 +197,36 @@ CommonWorld read_world(const std::string& plan_file, const ProgramExtension& ext
   }
   common.planned = planned_cases(common.plan, common.cases);
   common.digest = digest_of(common.cases);
+  common.host = world::this_host();
   return common;
 }
 
 bool has_thread_ranks(const WorldPlan& plan) { return plan.fabric == protocol::thread_fabric; }
 
-/// In a warm process. An error comes again in each rank, which reports it.
-std::optional<CommonWorld> prepare_world(const ProgramExtension& extension, std::span<const BoundCase> cases) {
+/// In a warm process. An error comes again in each rank, which reports it. nullptr: there is an error, or no plan.
+std::unique_ptr<CommonWorld> prepare_world(const ProgramExtension& extension, std::span<const BoundCase> cases) {
   try {
     const char* const plan_file = std::getenv(protocol::environment::plan);
-    if (plan_file == nullptr) return std::nullopt;
-    CommonWorld common = read_world(plan_file, extension, cases);
-    if (!has_thread_ranks(common.plan)) {
-      common.connection = world::connect_process(common.plan);
-      common.catch_run = std::make_unique<runner::CatchRun>(catch_seed(common.plan));
+    if (plan_file == nullptr) return nullptr;
+    auto common = std::make_unique<CommonWorld>(read_world(plan_file, extension, cases));
+    if (!has_thread_ranks(common->plan)) {
+      common->connection = world::connect_process(common->plan);
+      common->catch_run = std::make_unique<runner::CatchRun>(catch_seed(common->plan));
     }
     return common;
   } catch (...) {
-    return std::nullopt;
+    return nullptr;
   }
 }
 
-/// `prepared`: by a warm process that this process is a copy of.
+/// `prepared`: by a warm process that this process is a copy of. `wait_to_begin` returns when the launcher knows this
+/// process.
 int run_ranks_of_ours(const std::string& plan_file, const Program& program, const ProgramExtension& extension,
-                      std::span<const BoundCase> cases, std::optional<CommonWorld> prepared) {
+                      std::span<const BoundCase> cases, const CommonWorld* prepared,
+                      const std::function<void()>& wait_to_begin) {
   runner::save_coverage_at_sigterm();
-  CommonWorld common = prepared ? std::move(*prepared) : read_world(plan_file, extension, cases);
+  std::optional<CommonWorld> own;
+  const CommonWorld& common = prepared != nullptr ? *prepared : own.emplace(read_world(plan_file, extension, cases));
   const WorldPlan& plan = common.plan;
   const bool is_one_process = has_thread_ranks(plan);
   const auto identity = is_one_process ? std::nullopt : protocol::identity(protocol::own_variable);
@@ -223,6 +234,7 @@ int run_ranks_of_ours(const std::string& plan_file, const Program& program, cons
   runner::save_crashes(plan.rendezvous, identity ? std::optional(identity->rank) : std::nullopt);
   const ProgramExtension::ServiceMaker make_service = extension.services(plan);
   if (is_one_process) {
+    wait_to_begin();
     take_every_part(common, program, make_service);
     return rank_left;
   }
@@ -230,10 +242,12 @@ int run_ranks_of_ours(const std::string& plan_file, const Program& program, cons
     throw UsageError(fmt::format("{} is set but {} is not: a launcher sets both", protocol::environment::plan,
                                  protocol::environment::rank));
   }
-  take_part(
-      plan, identity->rank, membership(program, common.digest, make_service), common.planned,
-      [&](const WorldPlan&) { return common.connection ? *common.connection : world::connect_process(plan); },
-      std::move(common.catch_run));
+  const auto connect = [&](const WorldPlan&) {
+    wait_to_begin();
+    return common.connection ? *common.connection : world::connect_process(plan);
+  };
+  take_part(plan, identity->rank, membership(program, common, make_service), common.planned, connect,
+            common.catch_run.get());
   return rank_left;
 }
 
@@ -248,8 +262,11 @@ int run_as_rank_of_others(const CommandLine& line, const Program& program, const
   const runner::ForeignWorld world(*identity, line,
                                    runner::make_listing(program, extension, line.subject_library, cases));
   const std::vector<const BoundCase*> planned = planned_cases(world.plan(), cases);
-  take_part(world.plan(), identity->rank, membership(program, digest_of(cases), extension.services(world.plan())),
-            planned, world::connect_process, nullptr);
+  world::Membership member{.suite_version = program.suite_version,
+                           .build = runner::build_id(),
+                           .cases = digest_of(cases),
+                           .make_service = extension.services(world.plan())};
+  take_part(world.plan(), identity->rank, std::move(member), planned, world::connect_process, nullptr);
   return rank_left;
 }
 
@@ -275,7 +292,8 @@ int run(std::span<char*> argv, const Program& program, const ProgramExtension& e
   using Mode = CommandLine::Mode;
   if (line.mode == Mode::list_gpus || line.mode == Mode::make_scenario || line.mode == Mode::shrink_scenario)
     return extension.answer(line);
-  // The memory of the cases is not returned at the end of the process: that would cost each rank its own copy of it.
+  // The memory of the cases and of the world is not returned at the end of the process: that would cost each rank its
+  // own copy of it.
   static cases::BoundCases& bound =
       *new cases::BoundCases(cases::bind_cases(declared_cases(), declared_suite_engines(), declared_engine_clauses()));
   std::ranges::move(extension.problems(bound.cases), std::back_inserter(bound.problems));
@@ -288,23 +306,29 @@ int run(std::span<char*> argv, const Program& program, const ProgramExtension& e
     for (const std::string& problem : bound.problems) complain(problem);
     return line.mode == Mode::list ? runner::answer_with_problems(bound.problems) : protocol::rank_usage;
   }
-  std::optional<CommonWorld> prepared;
+  static const CommonWorld* prepared = nullptr;
+  base::FileDescriptor gate;
   switch (line.mode) {
     case Mode::check_scenario: return extension.answer(line);
     case Mode::list: return runner::answer_with_cases(program, extension, line.subject_library, bound.cases);
     case Mode::warm: {
       const bool has_subject = !line.subject.empty() || !line.subject_library.empty();
-      if (const auto code = runner::stay_warm(has_subject ? extension.copier(line) : runner::plain_copier(),
-                                              [&] { prepared = prepare_world(extension, bound.cases); }))
-        return *code;
-      tie_life_to_launcher();  // the launcher of the rank that this process has become
+      runner::WarmEnd end = runner::stay_warm(has_subject ? extension.copier(line) : runner::plain_copier(),
+                                              [&] { prepared = prepare_world(extension, bound.cases).release(); });
+      if (end.code) return *end.code;
+      gate = std::move(end.gate);
       break;
     }
     case Mode::foreign: return run_as_rank_of_others(line, program, extension, bound.cases);
     default: break;
   }
-  if (const char* plan = std::getenv(protocol::environment::plan))
-    return run_ranks_of_ours(plan, program, extension, bound.cases, std::move(prepared));
+  if (const char* plan = std::getenv(protocol::environment::plan)) {
+    return run_ranks_of_ours(plan, program, extension, bound.cases, prepared, [&] {
+      if (!gate) return;
+      runner::wait_for_launcher(std::exchange(gate, {}));
+      tie_life_to_launcher();  // of the rank that this process has become
+    });
+  }
   require_no_foreign_launcher();
   runner::become_launcher(name, arguments);
 }

@@ -155,17 +155,6 @@ void open_as(const std::string& file, int descriptor) {
   if (::dup2(log.get(), descriptor) < 0) fail("dup2");
 }
 
-/// Returns when the launcher lets this copy begin. By then, the launcher is the parent of this process. If the launcher
-/// gives the copy up, ends this process.
-void wait_for_launcher(const FileDescriptor& gate) {
-  char byte = 0;
-  ssize_t count = 0;
-  do {
-    count = ::read(gate.get(), &byte, 1);
-  } while (count < 0 && errno == EINTR);
-  if (count != 1) ::_exit(rank_could_not_join);
-}
-
 void become_rank(const protocol::RankRequest& rank, EnvironmentBlock& block) {
   ::close(warm_socket);
   open_as(rank.standard_output, STDOUT_FILENO);
@@ -176,17 +165,17 @@ void become_rank(const protocol::RankRequest& rank, EnvironmentBlock& block) {
 /// The process of a world.
 class WorldProcess {
  public:
-  WorldProcess(const Copier& copier, std::size_t usual_threads, protocol::ReceivedRequest& received,
-               FileDescriptor link, EnvironmentBlock& block)
+  WorldProcess(const Copier& copier, std::size_t usual_threads, protocol::ReceivedRequest received, FileDescriptor link,
+               EnvironmentBlock& block)
       : copier_(copier),
         usual_threads_(usual_threads),
-        request_(received.request),
+        request_(std::move(received.request)),
         gate_(std::move(received.gate)),
         link_(std::move(link)),
         block_(block) {}
 
-  /// Returns in a rank. The process of the world ends here.
-  void make_ranks(const std::function<void()>& prepare_world) {
+  /// Returns the gate, in a rank. The process of the world ends here.
+  FileDescriptor make_ranks(const std::function<void()>& prepare_world) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     CopyAnswer answer;
     try {
@@ -210,39 +199,42 @@ class WorldProcess {
 
  private:
   /// No other process waits for an answer of the rank. The launcher sees its end.
-  void begin(const protocol::RankRequest& rank) {
+  FileDescriptor begin(const protocol::RankRequest& rank) {
     link_ = FileDescriptor();
-    wait_for_launcher(gate_);
-    gate_ = FileDescriptor();
     try {
       become_rank(rank, block_);
     } catch (const std::exception& trouble) {
       fmt::print(stderr, "a rank cannot begin: {}\n", trouble.what());
       ::_exit(rank_could_not_join);
     }
+    // Kept until the process ends: to free it, each rank would get its own copy of the pages around it.
+    static const auto& kept = *new protocol::CopyRequest(std::move(request_));
+    static_cast<void>(kept);
+    return std::move(gate_);
   }
 
   const Copier& copier_;
   std::size_t usual_threads_;
-  const protocol::CopyRequest& request_;
+  protocol::CopyRequest request_;
   FileDescriptor gate_, link_;
   EnvironmentBlock& block_;
 };
 
-/// Answers the request. Returns false in a rank.
-bool make_ranks(const Copier& copier, std::size_t usual_threads, protocol::ReceivedRequest& received,
-                EnvironmentBlock& block, const std::function<void()>& prepare_world) {
+/// Answers the request. Returns the gate, in a rank.
+std::optional<FileDescriptor> make_ranks(const Copier& copier, std::size_t usual_threads,
+                                         protocol::ReceivedRequest& received, EnvironmentBlock& block,
+                                         const std::function<void()>& prepare_world) {
   std::fflush(nullptr);  // otherwise the copies would write the buffered output, too
   Link link = make_link();
   Copy between = copy(copier, usual_threads);
   if (between.process < 0) {
     protocol::send_answer(warm_socket, {.error = std::move(between.failure)});
-    return true;
+    return std::nullopt;
   }
   if (between.process == 0) {
     link.ours = FileDescriptor();
-    WorldProcess(copier, usual_threads, received, std::move(link.theirs), block).make_ranks(prepare_world);
-    return false;
+    return WorldProcess(copier, usual_threads, std::move(received), std::move(link.theirs), block)
+        .make_ranks(prepare_world);
   }
   link.theirs = FileDescriptor();
   const std::string said = all_of(link.ours);
@@ -253,7 +245,7 @@ bool make_ranks(const Copier& copier, std::size_t usual_threads, protocol::Recei
                                          ? CopyAnswer{.error = "a copy of the warm process ended before it had "
                                                                "made the ranks of its world"}
                                          : protocol::read_answer(said));
-  return true;
+  return std::nullopt;
 }
 
 }  // namespace
@@ -269,7 +261,7 @@ Copier plain_copier() {
   return {.prepare = prepare, .fork = [] { return ::fork(); }};
 }
 
-std::optional<int> stay_warm(const Copier& copier, const std::function<void()>& prepare_world) {
+WarmEnd stay_warm(const Copier& copier, const std::function<void()>& prepare_world) {
   const std::size_t usual_threads = world::other_threads().size();  // threads of a sanitizer
   EnvironmentBlock block;
   CopyAnswer prepared = copier.prepare();
@@ -277,11 +269,21 @@ std::optional<int> stay_warm(const Copier& copier, const std::function<void()>& 
     prepared.error = std::move(why);
   if (!prepared.error) tidy_memory();
   protocol::send_answer(warm_socket, prepared);
-  if (prepared.error) return rank_could_not_join;
+  if (prepared.error) return {.code = rank_could_not_join, .gate = {}};
   while (auto received = protocol::receive_request(warm_socket)) {
-    if (!make_ranks(copier, usual_threads, *received, block, prepare_world)) return std::nullopt;
+    if (auto gate = make_ranks(copier, usual_threads, *received, block, prepare_world))
+      return {.code = {}, .gate = *std::move(gate)};
   }
-  return protocol::rank_left;
+  return {.code = protocol::rank_left, .gate = {}};
+}
+
+void wait_for_launcher(const FileDescriptor& gate) {
+  char byte = 0;
+  ssize_t count = 0;
+  do {
+    count = ::read(gate.get(), &byte, 1);
+  } while (count < 0 && errno == EINTR);
+  if (count != 1) ::_exit(rank_could_not_join);
 }
 
 }  // namespace shardproof::runner

@@ -12,6 +12,7 @@
 #include <functional>
 #include <optional>
 
+#include "harness/base/file_descriptor.hpp"
 #include "harness/protocol/warm_socket.hpp"
 
 namespace shardproof::runner {
@@ -24,6 +25,14 @@ struct Copier {
   std::function<pid_t()> fork;
 };
 
+/// What has become of a warm process.
+struct WarmEnd {
+  std::optional<int> code;  ///< The exit code of this process. nullopt: it is a rank now
+  /// Of a rank, for `wait_for_launcher`. Until then the rank may write its own logs and its own stream, but must not
+  /// reach other ranks or run code of a user: the launcher may still start another process in its place.
+  base::FileDescriptor gate;
+};
+
 /// For a program that has no subject to prepare. Its `prepare` answers an error if copies could differ from
 /// processes that are started: if the program has threads, open files, a sanitizer, or coverage.
 Copier plain_copier();
@@ -32,12 +41,15 @@ Copier plain_copier();
 /// launcher is gone. `prepare_world` runs in the process of a world, with the environment of all ranks, before its
 /// ranks are copied. It must not throw.
 ///
-/// Returns the exit code of this process when the launcher is gone, or when the process cannot be prepared. Returns
-/// nullopt in a copy that must now run as a rank. The copy has its own environment, standard output, standard error,
-/// parent and process group; all else is unchanged. A copy does not return, and leaves no trace in the files of its
-/// world, before the launcher lets it begin.
+/// Returns when the launcher is gone, when the process cannot be prepared, and in a copy that must now run as a rank.
+/// The copy has its own environment, standard output and standard error; all else is unchanged. Its parent is the
+/// launcher only when the launcher lets it begin.
 ///
 /// Throws std::system_error if descriptor 3 is not a launcher's socket.
-std::optional<int> stay_warm(const Copier& copier, const std::function<void()>& prepare_world);
+WarmEnd stay_warm(const Copier& copier, const std::function<void()>& prepare_world);
+
+/// Returns when the launcher lets this copy begin. By then, the launcher is the parent of this process, and knows it.
+/// If the launcher gives the copy up, ends this process.
+void wait_for_launcher(const base::FileDescriptor& gate);
 
 }  // namespace shardproof::runner

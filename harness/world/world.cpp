@@ -24,7 +24,6 @@
 #include "harness/protocol/environment.hpp"
 #include "harness/protocol/run_directory.hpp"
 #include "harness/world/event_stream.hpp"
-#include "harness/world/network_interfaces.hpp"
 #include "harness/world/seeded_scheduler.hpp"
 
 namespace shardproof::world {
@@ -61,19 +60,18 @@ std::string gpu_of(const protocol::WorldPlan& plan) {
 }
 
 // Write this before the rank meets other ranks. A stream that ends after it shows where its rank was lost.
-void begin_stream(EventStream& stream, const protocol::WorldPlan& plan, int rank, const Membership& membership,
-                  const protocol::HostIdentity& host) {
+void begin_stream(EventStream& stream, const protocol::WorldPlan& plan, int rank, const Membership& membership) {
   stream.write(protocol::event::RankStarted{.rank = rank,
                                             .world_size = plan.size,
                                             .pid = ::getpid(),
-                                            .host = host.name,
+                                            .host = membership.host.identity.name,
                                             .nonce = plan.nonce,
                                             .suite_version = membership.suite_version,
                                             .build = membership.build,
                                             .protocol = protocol::Listing::current_protocol,
-                                            .host_id = id_of(host),
+                                            .host_id = id_of(membership.host.identity),
                                             .gpu = gpu_of(plan),
-                                            .interfaces = network_interfaces(),
+                                            .interfaces = membership.host.interfaces,
                                             .clocks = protocol::read_clocks()});
 }
 
@@ -124,12 +122,11 @@ World::World(protocol::WorldPlan plan, int rank, Membership membership, const Co
       rank_(rank),
       membership_(std::move(membership)),
       stream_(std::make_unique<EventStream>(protocol::WorldDirectory{plan_.directory}.rank_stream(rank))),
-      host_(protocol::host_identity(protocol::own_variable)),
-      connection_((begin_stream(*stream_, plan_, rank, membership_, host_), connect(plan_))),
+      connection_((begin_stream(*stream_, plan_, rank, membership_), connect(plan_))),
       control_(*connection_.control),
       store_(plan_.meeting_store(), plan_.nonce, rank),
       self_(*this),
-      service_(std::move(membership_.service)) {
+      service_(membership_.make_service()) {
   if (control_.world_size() != plan_.size) {
     throw WorldMismatch(fmt::format("rank {}: the plan is for {} ranks, the control page for {}", rank_, plan_.size,
                                     control_.world_size()));
@@ -171,7 +168,8 @@ void World::meet(std::chrono::milliseconds for_others_to_come) {
                                             {"device", plan_.device}});
   // The ballots are digests. While they are equal, no rank needs to write or read a file.
   const Deadline deadline = std::chrono::steady_clock::now() + for_others_to_come;
-  const auto ballots = control_.agree(rank_, {.value = base::digest(mine), .text = ballot_text_of(host_)}, deadline);
+  const auto ballots =
+      control_.agree(rank_, {.value = base::digest(mine), .text = ballot_text_of(membership_.host.identity)}, deadline);
   placement_ = placement_of(ballots);
   const auto differs =
       std::ranges::find_if(ballots, [&](const auto& ballot) { return ballot.value != ballots.front().value; });

@@ -19,12 +19,12 @@
 
 #include "harness/control/control_plane.hpp"
 #include "harness/protocol/case_info.hpp"
-#include "harness/protocol/host_identity.hpp"
 #include "harness/protocol/placement.hpp"
 #include "harness/protocol/world_plan.hpp"
 #include "harness/rendezvous/file_store.hpp"
 #include "harness/world/case_service.hpp"
 #include "harness/world/connection.hpp"
+#include "harness/world/host.hpp"
 #include "harness/world/rank.hpp"
 #include "harness/world/watched_group.hpp"
 
@@ -48,7 +48,8 @@ struct Membership {
   std::string suite_version;
   std::string build;  ///< of the binary
   std::string cases;  ///< a digest of all ids that it declares
-  std::unique_ptr<CaseService> service = std::make_unique<CaseService>();
+  Host host = this_host();
+  std::function<std::unique_ptr<CaseService>()> make_service = [] { return std::make_unique<CaseService>(); };
 };
 
 /// Thrown by Rank::skip and caught outside the body. It does not derive from std::exception, so that a body's own
@@ -73,7 +74,7 @@ class World {
   using Connector = std::function<Connection(const protocol::WorldPlan&)>;
 
   /// Joins the world. Returns when all ranks of the plan are there and of one kind. The rank's event stream begins
-  /// before that, and so before the call of `connect`, which reaches the other ranks.
+  /// first. Then `connect` reaches the other ranks, and the service is made.
   ///
   /// Throws
   /// - WorldMismatch if the ranks differ,
@@ -142,7 +143,6 @@ class World {
   int rank_;
   Membership membership_;
   std::unique_ptr<EventStream> stream_;
-  protocol::HostIdentity host_;
   Connection connection_;
   control::ControlPlane& control_;
   rendezvous::FileStore store_;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <stdexcept>
 #include <system_error>
 #include <utility>
 
@@ -95,7 +96,14 @@ void RankProcesses::copy(const std::vector<int>& ranks) {
                              .standard_output = directory_.standard_output(rank).string(),
                              .standard_error = directory_.standard_error(rank).string()});
   }
-  std::vector<Process> copies = launch_.warm->copy(request);
+  std::vector<Process> copies;
+  try {
+    copies = launch_.warm->copy(request, directory_.plan());
+  } catch (const std::runtime_error&) {
+    std::error_code ignored;  // Another process begins this stream, and says so if it cannot.
+    for (const int rank : ranks) std::filesystem::remove(directory_.rank_stream(rank), ignored);
+    throw;
+  }
   for (std::size_t i = 0; i < ranks.size(); ++i) take(ranks[i], std::move(copies[i]));
 }
 

@@ -46,6 +46,8 @@ Process start(const Worker& worker, const std::string& subject, const std::files
                   .standard_error = output.get(),
                   .third = theirs.get()};
   if (!subject.empty()) command.arguments.insert(command.arguments.end(), {"--subject", subject});
+  // Otherwise each copy would look up the functions that it calls. A subject can bring so many that this takes seconds.
+  else command.environment.emplace_back("LD_BIND_NOW=1");
   // After the variables that ranks have, too: those keep their place in each copy.
   command.environment.push_back(fmt::format("{}={}", protocol::environment::parent, getpid()));
   command.environment.push_back(
@@ -66,7 +68,8 @@ struct Gate {
     theirs = base::FileDescriptor(ends[0]);
     ours = base::FileDescriptor(ends[1]);
   }
-  /// A byte for each rank. The pipe has room for all of them.
+  /// A byte for each rank. The pipe has room for all of them. Our own `theirs` is still open, so that this is no error
+  /// if all ranks have ended already.
   void open(std::size_t ranks) {
     const std::string bytes(ranks, '!');
     if (::write(ours.get(), bytes.data(), bytes.size()) != static_cast<ssize_t>(bytes.size()))
@@ -128,13 +131,14 @@ void WarmProcess::wait_until_ready() {
   throw NoCopy(failure_);
 }
 
-std::vector<Process> WarmProcess::copy(const protocol::CopyRequest& request) {
+std::vector<Process> WarmProcess::copy(const protocol::CopyRequest& request, const std::filesystem::path& plan) {
   if (!failure_.empty()) throw NoCopy(failure_);
   try {
     return try_to_copy(request);
   } catch (const std::runtime_error& error) {  // NoCopy, or an error of the system: too many open files, say
+    if (!is_required()) retire(error.what());
+    leftovers_.end_of(plan);
     if (is_required()) throw;
-    retire(error.what());
     throw NoCopy(error.what());
   }
 }
@@ -148,7 +152,6 @@ std::vector<Process> WarmProcess::try_to_copy(const protocol::CopyRequest& reque
     if (error.code().value() == EPIPE || error.code().value() == ECONNRESET) throw_end();
     throw NoCopy(error.what());
   }
-  gate.theirs = base::FileDescriptor();
   const protocol::CopyAnswer answer =
       wait_for_answer(std::chrono::steady_clock::now() + (is_required() ? copying_limit : short_copying_limit));
   std::vector<Process> copies;

@@ -53,11 +53,11 @@ class WarmProcess {
   /// The subject's warnings while it was prepared.
   const std::vector<std::string>& warnings() const { return warnings_; }
 
-  /// Makes ranks, which begin when this has returned. They have the warm process's program and arguments. Throws
-  /// NoCopy: then none of them begins. If `is_required()` is false, no further copy is possible then. If it is true, it
-  /// may also throw std::system_error, and no further copy is possible after an invalid answer, a missing answer or a
-  /// signal. A signal ends the wait at once.
-  std::vector<Process> copy(const protocol::CopyRequest& request);
+  /// Makes ranks of the plan in this file, which meet when this has returned. They have the warm process's program and
+  /// arguments. Throws NoCopy: then all of them have ended, and some may have begun their streams. If `is_required()`
+  /// is false, no further copy is possible then. If it is true, it may also throw std::system_error, and no further
+  /// copy is possible after an invalid answer, a missing answer or a signal. A signal ends the wait at once.
+  std::vector<Process> copy(const protocol::CopyRequest& request, const std::filesystem::path& plan);
   /// Whether ranks must be copies.
   bool is_required() const { return !subject_.empty(); }
   /// The first error that a user should know of, once: why ranks are no longer copies. Nothing if they must be copies.

@@ -31,14 +31,29 @@ std::string log_of(const std::filesystem::path& out, int world, int rank) {
   return text_of(out / fmt::format("worlds/{}/logs/rank-{}.out", world, rank));
 }
 
+std::vector<pid_t> children(pid_t process) {
+  std::vector<pid_t> found;
+  std::istringstream list(text_of(fmt::format("/proc/{0}/task/{0}/children", process)));
+  for (pid_t child = 0; list >> child;) found.push_back(child);
+  return found;
+}
+
 /// The processes that a launcher copies ranks from.
 std::vector<pid_t> originals(pid_t launcher) {
-  std::vector<pid_t> found;
-  std::istringstream children(text_of(fmt::format("/proc/{0}/task/{0}/children", launcher)));
-  for (pid_t child = 0; children >> child;) {
-    if (text_of(fmt::format("/proc/{}/cmdline", child)).find("--warm") != std::string::npos) found.push_back(child);
-  }
+  std::vector<pid_t> found = children(launcher);
+  std::erase_if(found, [](pid_t child) {
+    return text_of(fmt::format("/proc/{}/cmdline", child)).find("--warm") == std::string::npos;
+  });
   return found;
+}
+
+/// Whether some rank of the run's last world has begun its stream.
+bool has_begun_a_stream(const std::filesystem::path& run) {
+  int last = 0;
+  while (std::filesystem::exists(run / fmt::format("worlds/{}", last + 1))) ++last;
+  std::error_code absent;
+  const std::filesystem::directory_iterator streams(run / fmt::format("worlds/{}/ranks", last), absent);
+  return streams != std::filesystem::directory_iterator();
 }
 
 constexpr char has_changed[] = "ranks are started one by one from now on: process ";
@@ -124,6 +139,32 @@ TEST_CASE("if the process that ranks are copies of is stopped, ranks are started
   CHECK(said.end == code(0));
   CHECK(count_of(said.out + said.err, has_changed) == 1);
   CHECK_THAT(said.out + said.err, ContainsSubstring("it did not answer in time"));
+}
+
+TEST_CASE("copies that have begun their streams end before other processes are started in their place") {
+  const TemporaryDirectory directory;
+  Setting setting;
+  std::vector<pid_t> copies;
+  setting.meanwhile = [&](Process& launcher, const auto&) {
+    while (copies.empty() && !has_ended(launcher.pid())) {
+      for (const pid_t original : originals(launcher.pid())) {
+        for (const pid_t of_world : children(original)) {
+          ::kill(of_world, SIGSTOP);
+          if (has_begun_a_stream(directory / "run")) copies = children(of_world);
+          if (copies.empty()) ::kill(of_world, SIGCONT);
+        }
+      }
+    }
+    for (const pid_t copy : copies) ::kill(copy, SIGSTOP);
+  };
+  const Said said = run_copied(directory / "run",
+                               {"copies/show_their_origin", "--ranks", "64", "--isolate", "--repeat", "20"}, setting);
+  INFO(said.out << said.err);
+  REQUIRE_FALSE(copies.empty());
+  for (const pid_t copy : copies) CHECK(has_ended(copy));
+  CHECK(said.end == code(0));
+  CHECK(report_of(directory / "run").at("summary").at("passed") == 20);
+  CHECK(count_of(said.out + said.err, has_changed) == 1);
 }
 
 TEST_CASE("a death of that process at any moment costs no case") {

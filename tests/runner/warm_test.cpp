@@ -74,10 +74,11 @@ class Warm {
       Prepared subject(prepare);
       subject.at_birth = at_birth;
       subject.instead_of_fork = instead_of_fork;
-      const auto code = runner::stay_warm(
+      const runner::WarmEnd end = runner::stay_warm(
           {.prepare = [&] { return runner::prepare(subject); }, .fork = [&] { return subject.fork(); }},
           [] { ::setenv("OF_WORLD", "1", 1); });
-      if (code) ::_exit(*code);
+      if (end.code) ::_exit(*end.code);
+      runner::wait_for_launcher(end.gate);
       ::_exit(as_rank());
     }
     socket_ = std::move(ours);
@@ -94,12 +95,12 @@ class Warm {
   void ask(const std::vector<std::string>& variables, const std::string& output = "/dev/null") {
     std::array<int, 2> ends{};
     REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
-    const base::FileDescriptor theirs(ends[0]);
+    theirs_ = base::FileDescriptor(ends[0]);
     gate_ = base::FileDescriptor(ends[1]);
     protocol::CopyRequest request{.environment = {"COMMON=1"}, .ranks = {}};
     for (const std::string& variable : variables)
       request.ranks.push_back({.environment = {variable}, .standard_output = output, .standard_error = output});
-    protocol::send_request(socket_.get(), request, theirs.get());
+    protocol::send_request(socket_.get(), request, theirs_.get());
   }
   void let_begin(std::size_t ranks) {
     REQUIRE(::write(gate_.get(), std::string(ranks, '!').data(), ranks) == static_cast<ssize_t>(ranks));
@@ -117,7 +118,7 @@ class Warm {
 
  private:
   pid_t process_ = 0;
-  base::FileDescriptor socket_, gate_;
+  base::FileDescriptor socket_, gate_, theirs_;
 };
 
 /// The variables that other processes see, with spaces between.

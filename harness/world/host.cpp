@@ -1,4 +1,4 @@
-#include "harness/world/network_interfaces.hpp"
+#include "harness/world/host.hpp"
 
 #include <ifaddrs.h>
 #include <net/if.h>
@@ -7,7 +7,11 @@
 #include <cstddef>
 #include <memory>
 
+#include "harness/protocol/environment.hpp"
+
 namespace shardproof::world {
+
+namespace {
 
 std::vector<std::string> network_interfaces() {
   constexpr std::size_t most = 8;
@@ -21,6 +25,12 @@ std::vector<std::string> network_interfaces() {
     if (reaches_others && std::ranges::find(names, entry->ifa_name) == names.end()) names.emplace_back(entry->ifa_name);
   }
   return names;
+}
+
+}  // namespace
+
+Host this_host() {
+  return {.identity = protocol::host_identity(protocol::own_variable), .interfaces = network_interfaces()};
 }
 
 }  // namespace shardproof::world
