@@ -70,6 +70,20 @@ std::string to_string(const Address& address) {
   return fmt::format("{}:{}", text.data(), ntohs(four.sin_port));
 }
 
+std::string host_of(const sockaddr_storage& address) {
+  std::string bytes;
+  if (address.ss_family == AF_INET6) {
+    sockaddr_in6 six{};
+    std::memcpy(&six, &address, sizeof six);
+    bytes.assign(reinterpret_cast<const char*>(&six.sin6_addr), sizeof six.sin6_addr);
+  } else {
+    sockaddr_in four{};
+    std::memcpy(&four, &address, sizeof four);
+    bytes.assign(reinterpret_cast<const char*>(&four.sin_addr), sizeof four.sin_addr);
+  }
+  return bytes;
+}
+
 std::string addresses_of_host(std::uint16_t port) {
   ifaddrs* first = nullptr;
   if (::getifaddrs(&first) != 0) throw std::system_error(errno, std::generic_category(), "getifaddrs");

@@ -24,4 +24,7 @@ std::vector<Address> parse_addresses(std::string_view text);
 
 std::string to_string(const Address& address);
 
+/// The bytes of the address without the port, to compare hosts by.
+std::string host_of(const sockaddr_storage& address);
+
 }  // namespace shardproof::control::link

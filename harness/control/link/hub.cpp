@@ -1,11 +1,14 @@
 #include "harness/control/link/hub.hpp"
 
 #include <netinet/in.h>
+#include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <variant>
@@ -18,8 +21,8 @@ namespace shardproof::control::link {
 namespace {
 
 constexpr std::uint64_t key_of_listener = 0;  // no peer has this number
-/// Guards and pages start all at once, and try all addresses of the hub.
-std::size_t most_strangers(int world_size) { return 512 + 8 * static_cast<std::size_t>(world_size); }
+/// In one turn, so that a flood does not stop the hub's other work.
+constexpr int most_accepted = 64;
 constexpr std::chrono::seconds limit_of_leaving{5};
 constexpr std::chrono::milliseconds pause_without_descriptors{100};
 
@@ -96,28 +99,56 @@ void Hub::watch(LinkId id, const Connection& connection) {
 void Hub::accept(Deadline now) {
   if (accept_again_ && now < *accept_again_) return;
   if (std::exchange(accept_again_, std::nullopt)) ready_.watch(listener_.get(), key_of_listener, true, false);
-  while (true) {
-    base::FileDescriptor socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  for (int accepted = 0; accepted < most_accepted; ++accepted) {
+    sockaddr_storage from{};
+    socklen_t size = sizeof from;
+    base::FileDescriptor socket(
+        ::accept4(listener_.get(), reinterpret_cast<sockaddr*>(&from), &size, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!socket) {
       if (errno == EINTR || errno == ECONNABORTED) continue;
       if (errno == EAGAIN || errno == EWOULDBLOCK) return;
+      // Without a free descriptor, accept4 fails also if no connection waits.
+      pollfd waits{.fd = listener_.get(), .events = POLLIN, .revents = 0};
+      if (::poll(&waits, 1, 0) == 0) return;
+      if (drop_stranger()) continue;
       accept_again_ = now + pause_without_descriptors;
       ready_.watch(listener_.get(), key_of_listener, false, false);
       return;
     }
     ready_.add(socket.get(), ++last_id_);
     peers_.emplace(last_id_, Peer{.connection = Connection(std::move(socket), Side::hub, settings_.secret),
+                                  .address = host_of(from),
                                   .limit = now + settings_.proof_limit});
     serve(last_id_, now);  // sends the challenge
-    drop_oldest_stranger();
+    while (strangers() > most_strangers()) drop_stranger();
   }
 }
 
-void Hub::drop_oldest_stranger() {
-  const auto is_stranger = [](const auto& entry) { return !entry.second.has_joined; };
-  if (std::ranges::count_if(peers_, is_stranger) >
-      static_cast<std::ptrdiff_t>(most_strangers(settings_.core.world_size)))
-    peers_.erase(std::ranges::find_if(peers_, is_stranger));
+/// Guards and pages start all at once, and try all addresses of the hub. The launcher needs descriptors, too.
+std::size_t Hub::most_strangers() const {
+  const std::size_t wanted = 512 + 8 * static_cast<std::size_t>(settings_.core.world_size);
+  rlimit descriptors{};
+  if (::getrlimit(RLIMIT_NOFILE, &descriptors) != 0) return wanted;
+  return static_cast<std::size_t>(std::min<rlim_t>(wanted, descriptors.rlim_cur / 4));
+}
+
+std::size_t Hub::strangers() const {
+  const auto count = std::ranges::count_if(peers_, [](const auto& entry) { return !entry.second.has_joined; });
+  return static_cast<std::size_t>(count);
+}
+
+/// Drops the oldest stranger of the address that has the most strangers.
+bool Hub::drop_stranger() {
+  std::map<std::string_view, int> counts;
+  int most = 0;
+  for (const auto& [id, peer] : peers_) {
+    if (!peer.has_joined) most = std::max(most, ++counts[peer.address]);
+  }
+  const auto oldest = std::ranges::find_if(
+      peers_, [&](const auto& entry) { return !entry.second.has_joined && counts.at(entry.second.address) == most; });
+  if (oldest == peers_.end()) return false;
+  peers_.erase(oldest);
+  return true;
 }
 
 void Hub::serve(LinkId id, Deadline now) {

@@ -1,6 +1,7 @@
 // Hub is the one process of a world that all control pages are connected to: a listening socket, its connections, and
 // the HubCore that decides. Guards of ranks connect to it, too: it gives their connections to the launcher, its owner.
-// A wrong, silent or slow peer costs only its own connection.
+// A wrong, silent or slow peer costs only its own connection. Connections that have proved nothing are bounded. Where
+// there are too many, the address with the most of them loses its oldest one.
 #pragma once
 
 #include <chrono>
@@ -53,6 +54,7 @@ class Hub {
  private:
   struct Peer {
     Connection connection;
+    std::string address;  ///< without the port
     Deadline limit;  ///< of the proof, or of the end
     bool has_joined = false, is_leaving = false;
   };
@@ -62,7 +64,9 @@ class Hub {
   void take(const Sends& sends, Deadline now);
   void watch(LinkId id, const Connection& connection);
   void drop_late(Deadline now);
-  void drop_oldest_stranger();
+  std::size_t most_strangers() const;
+  std::size_t strangers() const;
+  bool drop_stranger();
 
   Settings settings_;
   HubCore core_;

@@ -11,6 +11,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -27,10 +28,12 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
@@ -192,6 +195,40 @@ base::FileDescriptor connect_to(const std::string& addresses) {
   base::FileDescriptor socket(::socket(last.bytes.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   REQUIRE(::connect(socket.get(), reinterpret_cast<const sockaddr*>(&last.bytes), last.length) == 0);
   return socket;
+}
+
+/// From another address of this machine.
+base::FileDescriptor connect_from(const char* source, const std::string& addresses) {
+  base::FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in own{};
+  own.sin_family = AF_INET;
+  REQUIRE(::inet_pton(AF_INET, source, &own.sin_addr) == 1);
+  REQUIRE(::bind(socket.get(), reinterpret_cast<const sockaddr*>(&own), sizeof own) == 0);
+  const Address hub = parse_addresses("127.0.0.1" + addresses.substr(addresses.rfind(':'))).front();
+  REQUIRE(::connect(socket.get(), reinterpret_cast<const sockaddr*>(&hub.bytes), hub.length) == 0);
+  return socket;
+}
+
+/// While it lives, this process has at most so many descriptors.
+class DescriptorLimit {
+ public:
+  explicit DescriptorLimit(rlim_t most) {
+    REQUIRE(::getrlimit(RLIMIT_NOFILE, &before_) == 0);
+    const rlimit lower{.rlim_cur = most, .rlim_max = before_.rlim_max};
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &lower) == 0);
+  }
+  ~DescriptorLimit() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+  DescriptorLimit(const DescriptorLimit&) = delete;
+  DescriptorLimit& operator=(const DescriptorLimit&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+/// The hub has sent its challenge.
+bool has_answer(const base::FileDescriptor& socket) {
+  char byte = 0;
+  return ::recv(socket.get(), &byte, 1, MSG_DONTWAIT | MSG_PEEK) == 1;
 }
 
 /// The hub has closed it.
@@ -418,6 +455,40 @@ TEST_CASE("a wrong secret, garbage and silence cost only their own connection") 
   loop.add(second.link);
   CHECK(loop.until([&] { return first.link.side().start() && second.link.side().start(); }));
   CHECK_FALSE(first.page.doomed());
+}
+
+TEST_CASE("a flood from one address pushes out no stranger of another address") {
+  Hub hub(hub_for(2));
+  Loop loop;
+  loop.add(hub);
+  const DescriptorLimit limit(1024);  // 256 strangers
+  const base::FileDescriptor other = connect_from("127.0.0.2", hub.addresses());
+  std::vector<base::FileDescriptor> flood;
+  for (int i = 0; i < 300; ++i) flood.push_back(connect_to(hub.addresses()));
+  CHECK(loop.until([&] { return is_closed(flood.front()); }, 5s));
+  CHECK_FALSE(is_closed(other));
+  CHECK_FALSE(is_closed(flood.back()));
+  // A host that knows the secret still joins from the address of the flood.
+  Host first(hub.addresses(), 2, {0});
+  loop.add(first.link);
+  CHECK(loop.until([&] { return hub.core().missing() == std::vector{1}; }));
+}
+
+TEST_CASE("a flood leaves most descriptors to the process of the hub") {
+  Hub hub(hub_for(2));
+  Loop loop;
+  loop.add(hub);
+  std::vector<base::FileDescriptor> flood;
+  for (int i = 0; i < 150; ++i) flood.push_back(connect_to(hub.addresses()));
+  const auto last = static_cast<rlim_t>(flood.back().get());
+  const auto [most, strangers] = GENERATE_COPY(std::pair<rlim_t, int>(256, 64), std::pair<rlim_t, int>(last + 6, 5));
+  bool has_answered_last = false;
+  {
+    const DescriptorLimit limit(most);
+    has_answered_last = loop.until([&] { return has_answer(flood.back()); }, 5s);
+  }
+  CHECK(has_answered_last);
+  CHECK(std::ranges::count_if(flood, [](const auto& one) { return !is_closed(one); }) == strangers);
 }
 
 TEST_CASE("a hub refuses ranks twice and worlds of another size, and says why") {
