@@ -16,6 +16,7 @@
 
 #include "harness/base/input_file.hpp"
 #include "harness/base/log_file.hpp"
+#include "launcher/files/small_file.hpp"
 #include "launcher/files/standard_streams.hpp"
 
 namespace shardproof::launcher {
@@ -141,6 +142,20 @@ void write_secret(const std::filesystem::path& file, std::string_view text, int 
   replace_own_file(
       file, [&](std::ostream& out) { out.write(text.data(), static_cast<std::streamsize>(text.size())); }, folders,
       0600);
+}
+
+std::string read_secret(const std::filesystem::path& file, int folders) {
+  const base::FileDescriptor opened = base::open_evidence_file(file, folders);
+  struct stat status{};
+  if (::fstat(opened.get(), &status) != 0) throw base::UnreadableFile(file, last_error().message());
+  if (const mode_t others = status.st_mode & (S_IRWXG | S_IRWXO); others != 0) {
+    throw base::UnreadableFile(file, fmt::format("its mode is {:03o}, so it is no secret: other users must have no "
+                                                 "right to it (mode 600); does this file system keep modes?",
+                                                 status.st_mode & 0777U));
+  }
+  std::string text = whole_text(fmt::format("/proc/self/fd/{}", opened.get()));
+  if (text.empty()) throw base::UnreadableFile(file, "it is empty");
+  return text;
 }
 
 base::FileDescriptor append_to_own_file(const std::filesystem::path& file, int folders) {

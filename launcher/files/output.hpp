@@ -34,6 +34,8 @@ void write_own_file(const std::filesystem::path& file, const std::function<void(
 
 /// The same for a text that only this user may read.
 void write_secret(const std::filesystem::path& file, std::string_view text, int folders);
+/// Reads it. Throws base::UnreadableFile for a link, and for a file that other users may read or replace.
+std::string read_secret(const std::filesystem::path& file, int folders);
 
 /// Opens a file of a run directory to add text at its end. Makes it if necessary. Not valid if something else than a
 /// regular file is there, or a link is in the place of one of these folders.

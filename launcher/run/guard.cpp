@@ -117,14 +117,29 @@ base::FileDescriptor open_parent() {
   return ::getppid() == parent ? std::move(process) : base::FileDescriptor();
 }
 
+/// A document of the world's directory. Throws CommandError, which names the file.
+template <class Document>
+Document read_document(const std::filesystem::path& file) {
+  try {
+    return base::parse_json(base::read_input(file)).get<Document>();
+  } catch (const nlohmann::ordered_json::parse_error& error) {
+    throw CommandError(infrastructure, fmt::format("{}: {}", file.string(), base::syntax_error_text(error)));
+  } catch (const base::UnreadableFile& error) {
+    throw CommandError(infrastructure, error.what());
+  } catch (const std::exception& error) {
+    throw CommandError(infrastructure, fmt::format("{}: {}", file.string(), error.what()));
+  }
+}
+
 class Guard {
  public:
-  Guard(const protocol::WorldDirectory& directory, const protocol::WorldPlan& plan, const GuardOrder& order)
+  Guard(const protocol::WorldDirectory& directory, const protocol::WorldPlan& plan, const GuardOrder& order,
+        std::string key)
       : directory_(directory),
         plan_(plan),
         order_(order),
         host_(protocol::host_identity(protocol::own_variable)),
-        key_(base::read_input(directory.key())),
+        key_(std::move(key)),
         link_(GuardLink::connect(order.addresses, key_, connecting_limit)),
         parent_(open_parent()) {
     poller_.add(link_.descriptor(), of_launcher);
@@ -394,17 +409,24 @@ class Guard {
 
 int guard_rank(const std::filesystem::path& world) {
   const protocol::WorldDirectory directory{world};
-  const auto plan = base::parse_json(base::read_input(directory.plan())).get<protocol::WorldPlan>();
-  const auto order = base::parse_json(base::read_input(directory.guard_order())).get<GuardOrder>();
+  const auto plan = read_document<protocol::WorldPlan>(directory.plan());
+  const auto order = read_document<GuardOrder>(directory.guard_order());
+  const auto unreachable = [](const char* why, const char* question) {
+    return CommandError(infrastructure, fmt::format("cannot reach the launcher of this world from {}: {}{}",
+                                                    protocol::host_name(), why, question));
+  };
+  std::string key;
+  try {
+    key = read_secret(directory.key(), 2);
+  } catch (const base::UnreadableFile& error) {
+    throw unreachable(error.what(), base::is_there(directory.key()) ? "" : "; is the run still going on?");
+  }
   std::optional<Guard> guard;
   try {
-    guard.emplace(directory, plan, order);
+    guard.emplace(directory, plan, order, std::move(key));
   } catch (const std::exception& error) {
-    throw CommandError(
-        infrastructure,
-        fmt::format("cannot reach the launcher of this world from {}: {}; is the run still going on, and may this host "
-                    "connect to the launcher's host by TCP?",
-                    protocol::host_name(), error.what()));
+    throw unreachable(error.what(),
+                      "; is the run still going on, and may this host connect to the launcher's host by TCP?");
   }
   return guard->run();
 }

@@ -261,6 +261,43 @@ class LauncherOption(unittest.TestCase):
         late = call("guard", "--join", str(run.folder / "worlds/0"), RANK="0", WORLD_SIZE="2")
         self.assertEqual(late.returncode, 3)
         self.assertIn("cannot reach the launcher of this world from ", late.stderr)
+        self.assertIn("is the run still going on?", late.stderr)
+
+    def test_a_guard_trusts_no_key_that_others_may_read(self):
+        run = self.run_under(foreign(), "good/stays[W=2]")
+        key, other = run.folder / "worlds/0/key", run.folder / "other"
+
+        def refusal():
+            guard = subprocess.run(
+                [LAUNCHER, "guard", "--join", str(run.folder / "worlds/0")],
+                capture_output=True,
+                text=True,
+                timeout=60,
+                env={"PATH": os.environ["PATH"], "RANK": "0", "WORLD_SIZE": "2"},
+            )
+            self.assertEqual(guard.returncode, 3, guard.stderr)
+            return guard.stderr
+
+        key.write_text("known to all")
+        for mode in (0o644, 0o640, 0o620, 0o604):
+            key.chmod(mode)
+            self.assertIn(f"worlds/0/key: its mode is {mode:o}, so it is no secret", refusal())
+        key.write_text("")
+        key.chmod(0o600)
+        self.assertIn("worlds/0/key: it is empty", refusal())
+        key.rename(other)
+        key.symlink_to(other)
+        self.assertIn("worlds/0/key: it is a symbolic link", refusal())
+
+    def test_a_guard_names_the_file_that_it_cannot_read(self):
+        run = self.run_under(foreign(), "good/stays[W=2]")
+        for name in ("guard.json", "plan.json"):
+            (run.folder / "worlds/0" / name).write_text("{")
+            guard = subprocess.run(
+                [LAUNCHER, "guard", "--join", str(run.folder / "worlds/0")], capture_output=True, text=True, timeout=60
+            )
+            self.assertEqual(guard.returncode, 3, guard.stderr)
+            self.assertIn(f"worlds/0/{name}: line 1, column 2: syntax error", guard.stderr)
 
     # -- Ends of guards, the command and the launcher ---------------------------------------------------------
 
