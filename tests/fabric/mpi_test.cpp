@@ -260,6 +260,16 @@ TEST_CASE("mpi: a rank that has another number in its world is refused") {
                     "1 of 2: start as many ranks as the world has, and number them alike");
 }
 
+TEST_CASE("mpi: a library that the launcher does not belong to is named") {
+  Mailboxes mailboxes(1);
+  control::ControlPage control = control::ControlPage::anonymous(2);
+  const auto make = [&] { fabric::MpiFabric({.control = &control, .rank = 1}, mailboxes.open(0)); };
+  CHECK_THROWS_WITH(make(),
+                    "fabric mpi: mailboxes sees this process alone, and in its world it is rank 1 of 2: the launcher "
+                    "may belong to another MPI library; use the launcher of this one, or set SHARDPROOF_MPI to the "
+                    "other (openmpi or mpich)");
+}
+
 TEST_CASE("mpi: every group takes a tag, and a world that has used them all says so") {
   Mailboxes mailboxes(2, 0, 3);
   const Body many = [](Side& side) {
