@@ -159,10 +159,15 @@ CommandLine parse_command_line(std::span<const std::string_view> arguments) {
       else line.subject = *subject;
       has_subject = true;
     } else if (argument.starts_with("-")) {
-      const std::string near = base::closest(
-          {"--help", "--list-json", "--warm", "--check-scenario", "--list-gpus", "--run-dir", "--seed", "--subject"},
-          argument.substr(0, argument.find('=')));
-      throw UsageError(fmt::format("unknown option {}{}", argument, near.empty() ? "" : ", closest is " + near));
+      const std::string_view name = argument.substr(std::min(argument.find_first_not_of('-'), argument.size()));
+      const std::string near =
+          base::closest({"help", "list-json", "warm", "check-scenario", "list-gpus", "run-dir", "seed", "subject"},
+                        name.substr(0, name.find('=')));
+      const std::string more = line.mode != CommandLine::Mode::foreign
+                                   ? ""
+                                   : "; with --run-dir, a program takes --seed, --subject and filters; `shardproof run "
+                                     "--launcher` has more options";
+      throw UsageError(fmt::format("unknown option {}{}", argument, near.empty() ? more : ", closest is --" + near));
     } else {
       line.filters.emplace_back(argument);
       only_foreign = argument;

@@ -1,6 +1,7 @@
 #include "harness/runner/foreign.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <set>
 #include <stdexcept>
 #include <system_error>
 
@@ -40,7 +42,12 @@ std::vector<std::string> selected_ids(const std::vector<CaseInfo>& cases, int wo
   std::vector<CaseInfo> of_size;
   std::ranges::copy_if(cases, std::back_inserter(of_size),
                        [&](const CaseInfo& info) { return info.world_size == world_size; });
-  if (of_size.empty()) throw UsageError(fmt::format("this program has no case for {} ranks", world_size));
+  if (of_size.empty()) {
+    std::set<int> sizes;
+    for (const CaseInfo& info : cases) sizes.insert(info.world_size);
+    throw UsageError(fmt::format("this program has no case for {} ranks; it has cases for {}", world_size,
+                                 sizes.empty() ? "no number of ranks" : fmt::format("{}", fmt::join(sizes, ", "))));
+  }
   std::vector<std::string> ids;
   try {
     for (CaseInfo& info : protocol::select(of_size, filters)) ids.push_back(std::move(info.id));
@@ -52,7 +59,8 @@ std::vector<std::string> selected_ids(const std::vector<CaseInfo>& cases, int wo
 
 /// Takes the run directory for this start of these ranks, and in it this rank's place. No rank reads what an earlier
 /// run has left. The first job to come stays. MPICH gives its jobs no name. So ranks of two jobs that start at once may
-/// each get a place. Then some ranks of each job are refused, and the others wait for them.
+/// each get a place. Then some ranks of each job are refused, and the others are one world: of both jobs, if all its
+/// places are taken.
 void claim(rendezvous::FileStore& meeting, const protocol::RunDirectory& run, const protocol::Identity& identity,
            control::Deadline deadline) {
   const auto claim_key = [&](const std::string& key, const std::string& value, bool is_shared) {

@@ -257,7 +257,8 @@ int run_as_rank_of_others(const CommandLine& line, const Program& program, const
   if (!identity || identity->world_size == 0) {
     throw UsageError(
         "--run-dir is for a rank under torchrun, mpirun or srun, but the environment names no rank and size "
-        "(RANK and WORLD_SIZE, OMPI_COMM_WORLD_*, PMI_*, SLURM_PROCID and SLURM_NTASKS)");
+        "(RANK and WORLD_SIZE, OMPI_COMM_WORLD_*, PMI_*, SLURM_PROCID and SLURM_NTASKS): start it by one of them, or "
+        "leave out --run-dir");
   }
   const runner::ForeignWorld world(*identity, line,
                                    runner::make_listing(program, extension, line.subject_library, cases));

@@ -113,7 +113,12 @@ TEST_CASE("Arguments that mean nothing are refused") {
              ContainsSubstring("unknown option --sed=3, closest is --seed"));
   CHECK_THAT(run_one(ranked_program, {"--list-json", "--seed", "3"}).errors, ContainsSubstring("--list-json takes"));
   CHECK_THAT(run_one(ranked_program, {"--run-dir", "x"}).errors,
-             ContainsSubstring("the environment names no rank and size"));
+             ContainsSubstring("the environment names no rank and size") &&
+                 ContainsSubstring("start it by one of them, or leave out --run-dir"));
+  CHECK_THAT(
+      run_one(ranked_program, {"--run-dir", "x", "--fabric", "mpi"}).errors,
+      ContainsSubstring("unknown option --fabric; with --run-dir, a program takes --seed, --subject and filters; "
+                        "`shardproof run --launcher` has more options"));
 }
 
 TEST_CASE("Wrong declarations are named with file and line, all of them, and nothing is run") {
@@ -230,6 +235,10 @@ TEST_CASE(
   for (const auto& end : run_program(ranked_program, {"--run-dir", run.string(), "nothing/*"}, 2, torchrun(2))) {
     CHECK(end.exit_code == 2);
     CHECK_THAT(end.errors, ContainsSubstring("\"nothing/*\" matches none"));
+  }
+  for (const auto& end : run_program(ranked_program, {"--run-dir", run.string(), "ends/passed"}, 7, torchrun(7))) {
+    CHECK(end.exit_code == 2);
+    CHECK_THAT(end.errors, ContainsSubstring("this program has no case for 7 ranks; it has cases for 1, 2"));
   }
   for (const auto& end : run_program(ranked_program, {"--run-dir", run.string(), "ends/passed"}, 2, torchrun(2)))
     CHECK(end.exit_code == 0);
