@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <system_error>
 #include <utility>
 
@@ -374,7 +375,11 @@ std::string ForeignRanks::refusal_of_fabric() const {
   for (const Host& host : hosts_)
     text += fmt::format("{}{} {} on {}", text.empty() ? "" : ", ", base::rank_list(host.ranks),
                         host.ranks.size() == 1 ? "is" : "are", host.name);
-  return fmt::format("{}; the fabric {} reaches one host; use --fabric {}", text, plan_.fabric, protocol::mpi_fabric);
+  std::set<std::string> names;
+  for (const Host& host : hosts_) names.insert(host.name);
+  return fmt::format("{}{}; the fabric {} reaches one host; use --fabric {}", text,
+                     names.size() < hosts_.size() ? ", each with its own /dev/shm" : "", plan_.fabric,
+                     protocol::mpi_fabric);
 }
 
 void ForeignRanks::start_ranks() {
@@ -479,9 +484,12 @@ void ForeignRanks::take_end_of_command() {
   poller_.remove(command_->descriptor());
   command_.reset();
   if (!has_started_)
-    give_up(fmt::format("the command ended with {} before {}", describe(*command_end_),
-                        awaited().empty() ? "the ranks began" : "it started " + base::rank_list(awaited())),
-            alive(*this, plan_.size));
+    give_up(
+        fmt::format(
+            "the command ended with {} before {}{}", describe(*command_end_),
+            awaited().empty() ? "the ranks began" : "it started " + base::rank_list(awaited()),
+            command_end_->signalled || command_end_->code != 0 ? "" : ": it has to stay until its ranks have ended"),
+        alive(*this, plan_.size));
   // The guards see the end of their parent, and end their ranks. A parent between them and the command may live on.
   end_command_at(Clock::now() + between_measures);
 }

@@ -86,12 +86,15 @@ Role find_role(int world_size, const std::string& host) {
     const auto identity = protocol::identity(foreign_variable);
     if (!identity)
       return {.refusal = fmt::format(
-                  "the command gave its process on {} no rank: RANK and WORLD_SIZE, OMPI_COMM_WORLD_*, PMI_*, or "
-                  "SLURM_PROCID in a step of srun; use mpirun, srun or torchrun",
+                  "the command started a process on {} without a rank in its environment (RANK and WORLD_SIZE, "
+                  "OMPI_COMM_WORLD_*, PMI_*, or SLURM_PROCID in a step of srun): use mpirun, srun or torchrun",
                   host)};
     if (identity->world_size != world_size)
-      return {.refusal = fmt::format("the command started {} rank{}, the world has {} ({} on {})", identity->world_size,
-                                     identity->world_size == 1 ? "" : "s", world_size, identity->variables, host)};
+      return {.refusal =
+                  fmt::format("the command started {} rank{}, the world has {} ({} on {}): write {{ranks}} where "
+                              "the command takes the number of ranks, or give --ranks {}",
+                              identity->world_size, identity->world_size == 1 ? "" : "s", world_size,
+                              identity->variables, host, identity->world_size)};
     const char* const restarts = std::getenv("TORCHELASTIC_RESTART_COUNT");
     if (restarts != nullptr && restarts != std::string_view("0"))
       return {.refusal = fmt::format("torchrun has started rank {} again (TORCHELASTIC_RESTART_COUNT={}), and a world "
@@ -176,7 +179,6 @@ class Guard {
 
   /// Waits for the launcher, so that the command does not end the other guards before the launcher knows why.
   int refuse(const std::string& why) {
-    print_error(why);
     report({.what = What::refused, .rank = rank_, .text = why});
     while (!is_leaving_) handle_events();
     return usage;
@@ -190,7 +192,6 @@ class Guard {
       report({.what = What::ready, .rank = rank_, .text = lead_->rendezvous().string()});
     } catch (const std::exception& error) {
       refusal_ = fmt::format("the ranks on {} cannot meet: {}", host_.name, error.what());
-      print_error(refusal_);
       report({.what = What::refused, .rank = rank_, .text = refusal_});
     }
   }

@@ -93,6 +93,16 @@ class SeveralHosts(unittest.TestCase):
         self.assertEqual(list(run.folder.glob("worlds/0/ranks/*.jsonl")), [], "a rank began")
 
     @unittest.skipUnless(HAS_NAMESPACES, "this user has no namespaces")
+    def test_hosts_of_one_name(self):
+        each_with_its_own = f"{foreign()} unshare -m {OWN_MEMORY}"
+        run = self.run_on_hosts("spread/gathers", "--ranks", "2", launcher=each_with_its_own)
+        self.assertEqual(run.code, 3, run.text())
+        name = os.uname().nodename
+        self.assertIn(
+            f"rank 0 is on {name}, rank 1 is on {name}, each with its own /dev/shm; the fabric shm reaches", run.err
+        )
+
+    @unittest.skipUnless(HAS_NAMESPACES, "this user has no namespaces")
     def test_all_ranks_on_one_other_host(self):
         cases = ("good", "many", "bad/check", "bad/killed", "bad/segfault", "bad/hangs", "--timeout", "1")
         trouble = ("--worker", str(pathlib.Path(PROGRAM).with_name("trouble_program")))
