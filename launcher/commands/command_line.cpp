@@ -72,6 +72,17 @@ std::string near_option(const CLI::App& command, std::string_view given) {
   return near.empty() ? std::string() : fmt::format(", closest is --{}", near);
 }
 
+/// For a word after a command that was given without quotes: `--launcher mpirun -n 2`. Empty: the word is none.
+std::string unquoted_command(const CLI::App& command, std::string_view given, int argc, const char* const* argv) {
+  for (int at = 2; at + 1 < argc; ++at) {
+    const CLI::Option* const option = command.get_option_no_throw(argv[at - 1]);
+    if (argv[at + 1] == given && option != nullptr && option->get_option_text() == "COMMAND")
+      return fmt::format(": write the whole command of {0} as one word, in quotes: {0} '{1} {2} …'", argv[at - 1],
+                         argv[at], given);
+  }
+  return {};
+}
+
 /// The words of a command that are neither options nor their values. CLI11 keeps `--` among them.
 Arguments arguments_of(const CLI::App& command) {
   std::vector<std::string> words = command.remaining();
@@ -106,9 +117,10 @@ const CLI::App& parse(CLI::App& app, int argc, const char* const* argv) {
   }
   for (const std::string& left : command.remaining()) {
     if (left == reports::end_of_options) break;
-    if (left.starts_with('-'))
-      throw CommandError(usage,
-                         fmt::format("unknown option {}{} ({} lists them)", left, near_option(command, left), help));
+    if (!left.starts_with('-')) continue;
+    const std::string unquoted = unquoted_command(command, left, argc, argv);
+    throw CommandError(usage, fmt::format("unknown option {}{} ({} lists them)", left,
+                                          unquoted.empty() ? near_option(command, left) : unquoted, help));
   }
   if (!is_named)
     throw CommandError(

@@ -20,7 +20,7 @@ constexpr HelpText guard_help{
     .footer =
         "Exit codes:\n"
         "    2  The environment names no rank of this world.\n"
-        "    3  The launcher of this world is not on this host.\n"
+        "    3  This host does not reach `shardproof run`, or that has ended.\n"
         "    0  The world is over, however its rank ended.",
     .is_internal = true};
 

@@ -48,7 +48,10 @@ class MergeCommand final : public Subcommand {
   const HelpText& help() const override { return merge_help; }
 
   void declare(OptionDeclarations& options) override {
-    options.argument("directory", directory_, "The run directory.");
+    options.argument(
+        "directory", directory_,
+        "The run directory, which --out of `run` named, or --run-dir of ranks that mpirun, srun or torchrun "
+        "started by themselves (docs/clusters.md).");
     options.value(subject_group, "--worker", worker_, "PROGRAM",
                   "Take the cases from this program, where the run directory does not list them.");
     declare_demands(options, demands_, demand_texts_);
@@ -90,7 +93,10 @@ class MergeCommand final : public Subcommand {
     try {
       RecordedRun recorded(run);
       if (recorded.is_empty())
-        throw CommandError(usage, fmt::format("{}: no world to merge in {}", run.root.string(), run.worlds().string()));
+        throw CommandError(usage,
+                           fmt::format("{}: no world to merge in {}; name the directory of a run, which --out or "
+                                       "--run-dir made",
+                                       run.root.string(), run.worlds().string()));
       for (const auto& [number, world] : recorded.worlds()) {
         for (std::string& defect : merge_traces(world)) recorded.add_defect(std::move(defect));
       }

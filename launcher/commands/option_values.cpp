@@ -128,7 +128,8 @@ std::chrono::milliseconds span_of_time(std::string_view option, std::string_view
   const auto count = number<double>(text.substr(0, digits));
   constexpr double most = 1e7;
   if (!count || unit == units.end() || !(*count * unit->second >= 0.001 && *count * unit->second <= most))
-    throw wrong(option, text, "a time of up to 10000000 seconds, as 90s, 10min, 2h, or seconds without a unit");
+    throw wrong(option, text,
+                "a time from 0.001 to 10000000 seconds, such as 0.5s, 90s, 10min or 2h, or seconds without a unit");
   return std::chrono::milliseconds(std::llround(*count * unit->second * 1000));
 }
 

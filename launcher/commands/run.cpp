@@ -8,8 +8,11 @@
 #include <optional>
 #include <random>
 #include <set>
+#include <stdexcept>
 #include <utility>
 
+#include "harness/base/closest.hpp"
+#include "harness/protocol/environment.hpp"
 #include "launcher/commands/annotations.hpp"
 #include "launcher/commands/command_line.hpp"
 #include "launcher/commands/commands.hpp"
@@ -205,8 +208,9 @@ class RunCommand final : public Subcommand {
                   "it, --ranks selects the one size that the command starts. Ranks on several hosts need --fabric mpi "
                   "(docs/clusters.md).");
     options.value(course_group, "--host-silence", texts_.host_silence, "TIME",
-                  "With --launcher: a host whose guards send nothing for this time is lost. The default is 0.8 s. Give "
-                  "more time, for example 10s, where hosts are overloaded or their network pauses.");
+                  "With --launcher, and ranks on several hosts: a host that sends nothing for this time is lost. The "
+                  "default is 0.8 s. Give more time, for example 10s, where hosts are overloaded or their network "
+                  "pauses.");
     declare_demands(options, options_.demands, demand_texts_);
     options.value(demand_group, "--skip-code", texts_.skip_code, "N",
                   "End with N when every case was skipped. A test runner such as CTest (SKIP_RETURN_CODE) then shows a "
@@ -300,6 +304,7 @@ class RunCommand final : public Subcommand {
   }
 
   int run(const std::vector<std::string>& argv) override {
+    warn_of_foreign_launcher();
     try {
       return options_.prints_events ? run_for_programs(argv) : run_cases(argv);
     } catch (const CommandError& error) {
@@ -309,6 +314,37 @@ class RunCommand final : public Subcommand {
   }
 
  private:
+  /// A wrong spelling of {ranks} in a command that has none: `{rank}`, `{n}`. Empty: there is none. `${ranks}` is the
+  /// shell's.
+  static std::string wrong_ranks_word(const std::string& command) {
+    if (command.find(ranks_word) != std::string::npos) return {};
+    for (std::size_t at = 0; (at = command.find('{', at)) != std::string::npos; ++at) {
+      const std::size_t end = command.find('}', at);
+      if (end == std::string::npos) break;
+      std::string name = command.substr(at + 1, end - at - 1);
+      std::erase(name, ' ');
+      const bool is_of_shell = at > 0 && command[at - 1] == '$';
+      if (!is_of_shell && !base::closest({"n", "np", "ntasks", "ranks", "size", "world_size"}, name).empty())
+        return command.substr(at, end - at + 1);
+    }
+    return {};
+  }
+
+  /// A user may start this command by mpirun, where `--launcher mpirun` is meant.
+  void warn_of_foreign_launcher() const {
+    if (texts_.shard != Texts().shard) return;  // each process may run a part of its own
+    try {
+      const auto identity = protocol::identity(protocol::own_variable);
+      if (!identity || identity->rank != 0 || identity->world_size < 2) return;
+      print_error(
+          fmt::format("warning: {} started this command as rank 0 of {}, and each rank runs all cases; start "
+                      "the command once, and let --launcher start the ranks (docs/clusters.md)",
+                      identity->launcher, identity->world_size));
+    } catch (const std::invalid_argument&) {
+      // The variables belong to another program.
+    }
+  }
+
   /// Refuses the options that need ranks that are children of this process.
   void convert_launcher(const std::string& command) {
     const auto refuse = [](const std::string& why) { throw CommandError(usage, "--launcher" + why); };
@@ -322,6 +358,9 @@ class RunCommand final : public Subcommand {
     if (options_.plan.device != protocol::sim_device)
       refuse(fmt::format(" with --device {}: ranks of a command run on the device {} only; use one of the two",
                          options_.plan.device, protocol::sim_device));
+    if (const std::string word = wrong_ranks_word(command); !word.empty())
+      refuse(fmt::format(" '{}': {} means nothing here; write {} where the command takes the number of ranks", command,
+                         word, ranks_word));
     if (command.find(ranks_word) == std::string::npos && options_.plan.ranks.size() != 1)
       refuse(
           fmt::format(" '{}': write {} where the command takes the number of ranks, or select the one size that it "

@@ -225,7 +225,8 @@ TEST_CASE("a merge refuses a directory that is not a run") {
   TemporaryDirectory directory;
   Said said = call({"merge", directory.path().string()});
   CHECK(said.end == code(2));
-  CHECK_THAT(said.err, ContainsSubstring("no world to merge"));
+  CHECK_THAT(said.err, ContainsSubstring("no world to merge") &&
+                           ContainsSubstring("name the directory of a run, which --out or --run-dir made"));
   CHECK(call({"merge", "/nowhere"}).end == code(2));
 
   std::filesystem::create_directories(directory / "worlds/0");

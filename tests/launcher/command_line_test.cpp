@@ -55,6 +55,11 @@ TEST_CASE("an error for missing or extra arguments shows the command's own usage
   CHECK(complaint({"stable", "a", "--json"}) == "unknown option --json (`shardproof stable --help` lists them)\n");
   CHECK(complaint({"run", "--sed=3"}) ==
         "unknown option --sed=3, closest is --seed (`shardproof run --help` lists them)\n");
+  CHECK(complaint({"run", "--launcher", "mpirun", "-n", "2"}) ==
+        "unknown option -n: write the whole command of --launcher as one word, in quotes: --launcher 'mpirun -n …' "
+        "(`shardproof run --help` lists them)\n");
+  CHECK(complaint({"run", "--launcher", "mpirun -n 2", "--worker", "x", "-n"}) ==
+        "unknown option -n (`shardproof run --help` lists them)\n");
   CHECK(complaint({"run", "--seed"}) == "--seed needs one value (`shardproof run --help` explains it)\n");
   CHECK(complaint({"run", "-q", "-v"}) == "--quiet excludes --verbose (`shardproof run --help` lists the options)\n");
 }

@@ -189,15 +189,22 @@ class LauncherOption(unittest.TestCase):
         run = self.run_under(foreign("--say", "'no slots'", "--exit", "7"), "good/stays[W=2]")
         self.assert_refused(run, r"ended with exit code 7 before it started ranks 0, 1\n.*\nits last lines:\nno slots")
         run = self.run_under("true {ranks}", "good/stays[W=2]")
-        self.assert_refused(run, r"ended with exit code 0 .*\n.*\n?it printed nothing")
+        self.assert_refused(
+            run,
+            r"ended with exit code 0 before it started ranks 0, 1: it has to stay until its ranks have ended\n"
+            r".*\nit printed nothing",
+        )
 
     def test_a_command_that_starts_another_number_of_ranks(self):
         run = self.run_under(foreign(size=3), "good/stays[W=2]", "--ranks", "2")
         self.assert_refused(
-            run, r"the command started 3 ranks, the world has 2 \(OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE on "
+            run,
+            r"the command started 3 ranks, the world has 2 \(OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE on \S+\): "
+            r"write \{ranks\} where the command takes the number of ranks, or give --ranks 3\n",
         )
+        self.assertEqual(run.err.count("the command started 3 ranks"), 1, run.text())
         run = self.run_under(foreign(size=1), "good/stays[W=2]", "--ranks", "2")
-        self.assert_refused(run, r"the command started 1 rank, the world has 2")
+        self.assert_refused(run, r"the command started 1 rank, the world has 2 .*or give --ranks 1\n")
 
     def test_a_command_that_starts_too_few(self):
         began = time.monotonic()
@@ -215,10 +222,10 @@ class LauncherOption(unittest.TestCase):
 
     def test_a_command_that_gives_no_ranks(self):
         run = self.run_under(foreign("--as", "none"), "good/stays[W=2]")
-        self.assert_refused(run, r"the command gave its process on \S+ no rank: RANK and WORLD_SIZE")
+        self.assert_refused(run, r"the command started a process on \S+ without a rank in its environment \(RANK and")
         # The script of sbatch has some of Slurm's variables, and is no rank.
         run = self.run_under(foreign("--as", "batch"), "good/stays[W=2]")
-        self.assert_refused(run, r"no rank: ")
+        self.assert_refused(run, r"without a rank in its environment")
 
     def test_a_rank_that_torchrun_has_started_again(self):
         run = self.run_under(
@@ -242,6 +249,32 @@ class LauncherOption(unittest.TestCase):
         self.assert_refused(
             self.run_under(None, "good", "--host-silence", "2s"), r"--host-silence without --launcher", code=2
         )
+        run = self.run_under(foreign(), "good", "--host-silence", "0")
+        self.assert_refused(run, r"--host-silence 0: a time from 0\.001 to 10000000 seconds, such as 0\.5s", code=2)
+
+    def test_a_wrong_spelling_of_the_number_of_ranks(self):
+        for word in ("{rank}", "{Ranks}", "{ ranks }", "{n}", "{size}"):
+            with self.subTest(word):
+                run = self.run_under(foreign(size=f"'{word}'"), "good", "--ranks", "2")
+                self.assert_refused(
+                    run, rf"--launcher '.*': {word} means nothing here; write \{{ranks\}} where the command", code=2
+                )
+        # The shell's own words, and those of other programs.
+        run = self.run_under(foreign("--say", "\"${ranks:-a} {print}\"", size=2), "good/stays[W=2]", "--ranks", "2")
+        self.assertEqual(run.code, 0, run.text())
+
+    def test_a_run_that_another_launcher_starts_once_for_each_rank(self):
+        says = r"warning: mpirun started this command as rank 0 of 2, and each rank runs all cases"
+        as_rank = {"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2"}
+        run = self.run_under(None, "good/stays[W=2]", environment=as_rank)
+        self.assert_refused(run, says, code=0)
+        for other in ({"OMPI_COMM_WORLD_RANK": "1"}, {"OMPI_COMM_WORLD_SIZE": "1"}):
+            with self.subTest(other):
+                run = self.run_under(None, "good/stays[W=2]", environment={**as_rank, **other})
+                self.assertEqual((run.code, run.err), (0, ""))
+        # Each rank may have a part of the cases of its own.
+        run = self.run_under(None, "good/stays[W=2]", "--shard", "1/2", environment=as_rank)
+        self.assertEqual(run.err, "")
 
     def test_the_guard_is_no_command_for_users(self):
         def call(*arguments, **variables):
