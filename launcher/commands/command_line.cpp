@@ -72,7 +72,7 @@ std::string near_option(const CLI::App& command, std::string_view given) {
   return near.empty() ? std::string() : fmt::format(", closest is --{}", near);
 }
 
-/// For a word after a command that was given without quotes: `--launcher mpirun -n 2`. Empty: the word is none.
+/// For a word of a command that was given without quotes: `--launcher mpirun -n 2`. Empty for any other word.
 std::string unquoted_command(const CLI::App& command, std::string_view given, int argc, const char* const* argv) {
   for (int at = 2; at + 1 < argc; ++at) {
     const CLI::Option* const option = command.get_option_no_throw(argv[at - 1]);

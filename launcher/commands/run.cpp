@@ -314,8 +314,8 @@ class RunCommand final : public Subcommand {
   }
 
  private:
-  /// A wrong spelling of {ranks} in a command that has none: `{rank}`, `{n}`. Empty: there is none. `${ranks}` is the
-  /// shell's.
+  /// A wrong spelling of {ranks} in a command without that word: `{rank}`, `{n}`. Empty if no spelling is wrong.
+  /// `${ranks}` is the shell's.
   static std::string wrong_ranks_word(const std::string& command) {
     if (command.find(ranks_word) != std::string::npos) return {};
     for (std::size_t at = 0; (at = command.find('{', at)) != std::string::npos; ++at) {
