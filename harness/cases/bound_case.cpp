@@ -297,27 +297,6 @@ BoundCases bind_cases(std::span<const CaseDeclaration> declarations, std::span<c
   return bound;
 }
 
-std::vector<BoundCase> drawn_cases(std::span<const BoundCase> cases, std::span<const std::string> ids) {
-  std::set<std::string_view> known;
-  std::vector<const BoundCase*> that_draw;
-  for (const BoundCase& bound : cases) {
-    known.insert(bound.info.id);
-    if (!bound.info.drawn_by.empty()) that_draw.push_back(&bound);
-  }
-  std::vector<BoundCase> drawn;
-  for (const std::string& id : ids) {
-    if (!known.insert(id).second) continue;
-    for (const BoundCase* const like : that_draw) {
-      const auto number = protocol::drawn_number(like->info, id);
-      if (!number) continue;
-      BoundCase& made = drawn.emplace_back(*like);
-      made.info = protocol::drawn_case(like->info, *number);
-      break;
-    }
-  }
-  return drawn;
-}
-
 std::vector<std::string> clauses_outside_scopes(const BoundCase& bound) {
   const std::vector<std::string>& cited = bound.info.clauses;
   if (bound.engine_clauses == nullptr) return cited;

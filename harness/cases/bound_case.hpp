@@ -35,10 +35,6 @@ struct BoundCases {
 BoundCases bind_cases(std::span<const CaseDeclaration> declarations, std::span<const SuiteEngine> suite_engines,
                       std::span<const EngineClauses> engine_clauses = {});
 
-/// The cases with these ids that are not listed, each once. Each equals a listed case, except for the number that draws
-/// the scenario.
-std::vector<BoundCase> drawn_cases(std::span<const BoundCase> cases, std::span<const std::string> ids);
-
 /// The clauses that a failure outside of all scopes breaks: the case's clauses that no scope judges. Without such
 /// clauses, all clauses of the case.
 std::vector<std::string> clauses_outside_scopes(const BoundCase& bound);

@@ -15,15 +15,14 @@
 #include <optional>
 #include <stdexcept>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
-#include "harness/base/digest.hpp"
 #include "harness/base/file_descriptor.hpp"
 #include "harness/base/json_parse.hpp"
 #include "harness/base/json_text.hpp"
 #include "harness/cases/bound_case.hpp"
+#include "harness/cases/case_table.hpp"
 #include "harness/cases/ranked_test_case.hpp"
 #include "harness/protocol/ending.hpp"
 #include "harness/protocol/environment.hpp"
@@ -63,31 +62,29 @@ class CouldNotGoOn : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// The parts that all ranks of a world of our launcher share. A warm process prepares it for ranks that are its copies.
+/// What is the same in all worlds of a program.
+struct CommonProgram {
+  cases::CaseTable cases;
+  world::Host host = world::this_host();
+};
+
+/// What all ranks of a world of our launcher share. A warm process prepares it for ranks that are its copies.
 struct CommonWorld {
   WorldPlan plan;
   std::vector<BoundCase> played;  ///< if the plan makes cases
-  std::span<const BoundCase> cases;
   std::vector<const BoundCase*> planned;  ///< In the order of the plan.
   std::string digest;  ///< The digest of the ids of all cases.
-  world::Host host;
   // For copies. Without these, each rank makes its own.
   std::unique_ptr<runner::CatchRun> catch_run;
   std::optional<world::Connection> connection;
 };
 
-std::string digest_of(std::span<const BoundCase> cases) {
-  std::string ids;
-  for (const BoundCase& bound : cases) (ids += bound.info.id) += '\n';
-  return fmt::format("{} ({:016x})", cases.size(), base::digest(ids));
-}
-
-world::Membership membership(const Program& program, const CommonWorld& common,
+world::Membership membership(const Program& program, std::string cases, const world::Host& host,
                              ProgramExtension::ServiceMaker make_service) {
   return {.suite_version = program.suite_version,
           .build = runner::build_id(),
-          .cases = common.digest,
-          .host = common.host,
+          .cases = std::move(cases),
+          .host = host,
           .make_service = std::move(make_service)};
 }
 
@@ -95,17 +92,15 @@ world::Membership membership(const Program& program, const CommonWorld& common,
 std::uint32_t catch_seed(const WorldPlan& plan) { return static_cast<std::uint32_t>(plan.seed); }
 
 /// The plan's cases, in its order.
-std::vector<const BoundCase*> planned_cases(const WorldPlan& plan, std::span<const BoundCase> cases) {
-  std::unordered_map<std::string_view, const BoundCase*> by_id;
-  for (const BoundCase& bound : cases) by_id.emplace(bound.info.id, &bound);
+std::vector<const BoundCase*> planned_cases(const WorldPlan& plan, const cases::CaseTable& cases) {
   std::vector<const BoundCase*> planned;
   for (const std::string& id : plan.cases) {
-    const auto found = by_id.find(id);
-    if (found == by_id.end())
+    const BoundCase* const found = cases.find(id);
+    if (found == nullptr)
       throw UsageError(fmt::format("the plan names case {}, which this program does not declare", id));
-    if (found->second->info.world_size != plan.size)
+    if (found->info.world_size != plan.size)
       throw UsageError(fmt::format("case {} does not belong in a world of {} ranks", id, plan.size));
-    planned.push_back(found->second);
+    planned.push_back(found);
   }
   return planned;
 }
@@ -143,7 +138,7 @@ void take_part(const WorldPlan& plan, int rank, world::Membership membership, st
   std::_Exit(rank_left);
 }
 
-void take_every_part(const CommonWorld& common, const Program& program,
+void take_every_part(const CommonWorld& common, const Program& program, const world::Host& host,
                      const ProgramExtension::ServiceMaker& make_service) {
   const WorldPlan& plan = common.plan;
   if (plan.size > protocol::max_threads)
@@ -158,7 +153,7 @@ void take_every_part(const CommonWorld& common, const Program& program,
   runner::run_rank_threads(plan, shared, [&](int rank) {
     const auto runner = runs.for_rank();
     auto& service = services[static_cast<std::size_t>(rank)];
-    world::World world(plan, rank, membership(program, common, [&] { return std::move(service); }),
+    world::World world(plan, rank, membership(program, common.digest, host, [&] { return std::move(service); }),
                        [&](const WorldPlan&) { return shared; });
     run_to_the_end(world, common.planned, *runner);
   });
@@ -182,33 +177,31 @@ void tie_life_to_launcher() {
   if (parent != 0) world::tie_life_to(parent, process_in(protocol::environment::tracer));
 }
 
-CommonWorld read_world(const std::string& plan_file, const ProgramExtension& extension,
-                       std::span<const BoundCase> cases) {
+CommonWorld read_world(const std::string& plan_file, const ProgramExtension& extension, const CommonProgram& program) {
   std::ifstream file(plan_file);
   if (!file) throw std::runtime_error(fmt::format("cannot read the plan {}", plan_file));
-  CommonWorld common{.plan = base::parse_json(file).get<WorldPlan>(), .cases = cases};
+  CommonWorld common{.plan = base::parse_json(file).get<WorldPlan>()};
   if (!common.plan.scenarios.empty()) {
     common.played = extension.play_cases(common.plan);
-    common.cases = common.played;
-  } else if (std::vector<BoundCase> drawn = cases::drawn_cases(cases, common.plan.cases); !drawn.empty()) {
-    common.played.assign(cases.begin(), cases.end());
+  } else if (std::vector<BoundCase> drawn = cases::drawn_cases(program.cases, common.plan.cases); !drawn.empty()) {
+    common.played.assign(program.cases.cases().begin(), program.cases.cases().end());
     std::ranges::move(drawn, std::back_inserter(common.played));
-    common.cases = common.played;
   }
-  common.planned = planned_cases(common.plan, common.cases);
-  common.digest = digest_of(common.cases);
-  common.host = world::this_host();
+  std::optional<cases::CaseTable> played;
+  const cases::CaseTable& cases = common.played.empty() ? program.cases : played.emplace(common.played);
+  common.planned = planned_cases(common.plan, cases);
+  common.digest = cases.digest();
   return common;
 }
 
 bool has_thread_ranks(const WorldPlan& plan) { return plan.fabric == protocol::thread_fabric; }
 
 /// In a warm process. An error comes again in each rank, which reports it. nullptr: there is an error, or no plan.
-std::unique_ptr<CommonWorld> prepare_world(const ProgramExtension& extension, std::span<const BoundCase> cases) {
+std::unique_ptr<CommonWorld> prepare_world(const ProgramExtension& extension, const CommonProgram& program) {
   try {
     const char* const plan_file = std::getenv(protocol::environment::plan);
     if (plan_file == nullptr) return nullptr;
-    auto common = std::make_unique<CommonWorld>(read_world(plan_file, extension, cases));
+    auto common = std::make_unique<CommonWorld>(read_world(plan_file, extension, program));
     if (!has_thread_ranks(common->plan)) {
       common->connection = world::connect_process(common->plan);
       common->catch_run = std::make_unique<runner::CatchRun>(catch_seed(common->plan));
@@ -222,11 +215,12 @@ std::unique_ptr<CommonWorld> prepare_world(const ProgramExtension& extension, st
 /// `prepared`: by a warm process that this process is a copy of. `wait_to_begin` returns when the launcher knows this
 /// process.
 int run_ranks_of_ours(const std::string& plan_file, const Program& program, const ProgramExtension& extension,
-                      std::span<const BoundCase> cases, const CommonWorld* prepared,
+                      const CommonProgram& of_program, const CommonWorld* prepared,
                       const std::function<void()>& wait_to_begin) {
   runner::save_coverage_at_sigterm();
   std::optional<CommonWorld> own;
-  const CommonWorld& common = prepared != nullptr ? *prepared : own.emplace(read_world(plan_file, extension, cases));
+  const CommonWorld& common =
+      prepared != nullptr ? *prepared : own.emplace(read_world(plan_file, extension, of_program));
   const WorldPlan& plan = common.plan;
   const bool is_one_process = has_thread_ranks(plan);
   const auto identity = is_one_process ? std::nullopt : protocol::identity(protocol::own_variable);
@@ -235,7 +229,7 @@ int run_ranks_of_ours(const std::string& plan_file, const Program& program, cons
   const ProgramExtension::ServiceMaker make_service = extension.services(plan);
   if (is_one_process) {
     wait_to_begin();
-    take_every_part(common, program, make_service);
+    take_every_part(common, program, of_program.host, make_service);
     return rank_left;
   }
   if (!identity || identity->launcher != "shardproof") {
@@ -246,13 +240,13 @@ int run_ranks_of_ours(const std::string& plan_file, const Program& program, cons
     wait_to_begin();
     return common.connection ? *common.connection : world::connect_process(plan);
   };
-  take_part(plan, identity->rank, membership(program, common, make_service), common.planned, connect,
-            common.catch_run.get());
+  take_part(plan, identity->rank, membership(program, common.digest, of_program.host, make_service), common.planned,
+            connect, common.catch_run.get());
   return rank_left;
 }
 
 int run_as_rank_of_others(const CommandLine& line, const Program& program, const ProgramExtension& extension,
-                          std::span<const BoundCase> cases) {
+                          const CommonProgram& common) {
   const auto identity = protocol::identity(protocol::own_variable);
   if (!identity || identity->world_size == 0) {
     throw UsageError(
@@ -260,14 +254,12 @@ int run_as_rank_of_others(const CommandLine& line, const Program& program, const
         "(RANK and WORLD_SIZE, OMPI_COMM_WORLD_*, PMI_*, SLURM_PROCID and SLURM_NTASKS): start it by one of them, or "
         "leave out --run-dir");
   }
-  const runner::ForeignWorld world(*identity, line,
-                                   runner::make_listing(program, extension, line.subject_library, cases));
-  const std::vector<const BoundCase*> planned = planned_cases(world.plan(), cases);
-  world::Membership member{.suite_version = program.suite_version,
-                           .build = runner::build_id(),
-                           .cases = digest_of(cases),
-                           .make_service = extension.services(world.plan())};
-  take_part(world.plan(), identity->rank, std::move(member), planned, world::connect_process, nullptr);
+  const runner::ForeignWorld world(
+      *identity, line, runner::make_listing(program, extension, line.subject_library, common.cases.cases()));
+  const std::vector<const BoundCase*> planned = planned_cases(world.plan(), common.cases);
+  take_part(world.plan(), identity->rank,
+            membership(program, common.cases.digest(), common.host, extension.services(world.plan())), planned,
+            world::connect_process, nullptr);
   return rank_left;
 }
 
@@ -307,24 +299,21 @@ int run(std::span<char*> argv, const Program& program, const ProgramExtension& e
     for (const std::string& problem : bound.problems) complain(problem);
     return line.mode == Mode::list ? runner::answer_with_problems(bound.problems) : protocol::rank_usage;
   }
+  if (line.mode == Mode::check_scenario) return extension.answer(line);
+  if (line.mode == Mode::list) return runner::answer_with_cases(program, extension, line.subject_library, bound.cases);
+  static const CommonProgram& common = *new CommonProgram{.cases = cases::CaseTable(bound.cases)};
+  if (line.mode == Mode::foreign) return run_as_rank_of_others(line, program, extension, common);
   static const CommonWorld* prepared = nullptr;
   base::FileDescriptor gate;
-  switch (line.mode) {
-    case Mode::check_scenario: return extension.answer(line);
-    case Mode::list: return runner::answer_with_cases(program, extension, line.subject_library, bound.cases);
-    case Mode::warm: {
-      const bool has_subject = !line.subject.empty() || !line.subject_library.empty();
-      runner::WarmEnd end = runner::stay_warm(has_subject ? extension.copier(line) : runner::plain_copier(),
-                                              [&] { prepared = prepare_world(extension, bound.cases).release(); });
-      if (end.code) return *end.code;
-      gate = std::move(end.gate);
-      break;
-    }
-    case Mode::foreign: return run_as_rank_of_others(line, program, extension, bound.cases);
-    default: break;
+  if (line.mode == Mode::warm) {
+    const bool has_subject = !line.subject.empty() || !line.subject_library.empty();
+    runner::WarmEnd end = runner::stay_warm(has_subject ? extension.copier(line) : runner::plain_copier(),
+                                            [&] { prepared = prepare_world(extension, common).release(); });
+    if (end.code) return *end.code;
+    gate = std::move(end.gate);
   }
   if (const char* plan = std::getenv(protocol::environment::plan)) {
-    return run_ranks_of_ours(plan, program, extension, bound.cases, prepared, [&] {
+    return run_ranks_of_ours(plan, program, extension, common, prepared, [&] {
       if (!gate) return;
       runner::wait_for_launcher(std::exchange(gate, {}));
       tie_life_to_launcher();  // of the rank that this process has become

@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "harness/cases/bound_case.hpp"
+#include "harness/cases/case_table.hpp"
 #include "harness/cases/ranked_test_case.hpp"
 #include "harness/runner/listing.hpp"
 
@@ -66,10 +67,15 @@ TEST_CASE("A case that draws what it plays is bound for the usual numbers, and f
   const auto bound = cases::bind_cases(std::vector{declaration}, {});
   CHECK(ids(bound) == std::vector<std::string>{"s/c[W=2,seed=1]", "s/c[W=2,seed=2]"});
   CHECK(bound.cases.at(0).info.drawn_by == "seed");
+  const cases::CaseTable table(bound.cases);
   const auto drawn = cases::drawn_cases(
-      bound.cases, std::vector<std::string>{"s/c[W=2,seed=2]", "s/c[W=2,seed=9]", "s/c[W=2,seed=9]", "s/d[W=2]"});
+      table, std::vector<std::string>{"s/c[W=2,seed=2]", "s/c[W=2,seed=9]", "s/c[W=2,seed=9]", "s/d[W=2]"});
   REQUIRE(drawn.size() == 1);
   CHECK(drawn.at(0).info.id == "s/c[W=2,seed=9]");
+  CHECK(table.find("s/c[W=2,seed=2]") == &bound.cases.at(1));
+  CHECK(table.find("s/c[W=2,seed=9]") == nullptr);
+  CHECK(table.digest() == cases::CaseTable(std::vector(bound.cases)).digest());
+  CHECK(table.digest() != cases::CaseTable(drawn).digest());
   auto none = declared("s/c");
   detail::apply(none, drawn_by("seed", 0));
   CHECK_THAT(cases::bind_cases(std::vector{none}, {}).problems.at(0), ContainsSubstring("\"seed\" has no values"));
