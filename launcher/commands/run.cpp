@@ -355,9 +355,6 @@ class RunCommand final : public Subcommand {
     if (texts_.rank_wrapper) refuse(" with --rank-wrapper: add the wrapper to the command, or use one of the two");
     if (options_.plan.fabric == protocol::thread_fabric)
       refuse(" with --fabric thread: the command starts a process for each rank; use one of the two");
-    if (options_.plan.device != protocol::sim_device)
-      refuse(fmt::format(" with --device {}: ranks of a command run on the device {} only; use one of the two",
-                         options_.plan.device, protocol::sim_device));
     if (const std::string word = wrong_ranks_word(command); !word.empty())
       refuse(fmt::format(" '{}': {} means nothing here; write {} where the command takes the number of ranks", command,
                          word, ranks_word));

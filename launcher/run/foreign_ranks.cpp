@@ -370,16 +370,17 @@ void ForeignRanks::spread() {
 
 /// Why the ranks of these hosts cannot reach each other. Empty: they can.
 std::string ForeignRanks::refusal_of_fabric() const {
-  if (hosts_.size() < 2 || plan_.fabric != protocol::shm_fabric) return {};
+  if (hosts_.size() < 2 || plan_.fabric == protocol::mpi_fabric) return {};
   std::string text;
   for (const Host& host : hosts_)
     text += fmt::format("{}{} {} on {}", text.empty() ? "" : ", ", base::rank_list(host.ranks),
                         host.ranks.size() == 1 ? "is" : "are", host.name);
   std::set<std::string> names;
   for (const Host& host : hosts_) names.insert(host.name);
-  return fmt::format("{}{}; the fabric {} reaches one host; use --fabric {}", text,
+  return fmt::format("{}{}; the fabric {} reaches one host; {}", text,
                      names.size() < hosts_.size() ? ", each with its own /dev/shm" : "", plan_.fabric,
-                     protocol::mpi_fabric);
+                     plan_.fabric == protocol::shm_fabric ? fmt::format("use --fabric {}", protocol::mpi_fabric)
+                                                          : "let the command start all ranks on one");
 }
 
 void ForeignRanks::start_ranks() {

@@ -1,6 +1,6 @@
 """Runs worlds on GPUs that are threads of the CPU, through the launcher.
 
-    launched_test.py PART SHARDPROOF WORKER BACKEND…
+    launched_test.py PART SHARDPROOF WORKER BACKEND… [COMMAND]     COMMAND starts ranks, for the part `command`
 """
 import json
 import pathlib
@@ -111,11 +111,11 @@ def outcomes(case):
     return [rank["outcome"] for rank in case["ranks"]]
 
 
-def trouble():
+def trouble(*options):
     """The report names the number of a rank that dies, fails or stays away, and the other cases run."""
     with tempfile.TemporaryDirectory() as directory:
         chosen = ["gpu/dies", "gpu/fails", "gpu/stays_away", "gpu/works"]
-        report, code, output = on_tables(directory, *chosen, "--timeout", "4")
+        report, code, output = on_tables(directory, *chosen, "--timeout", "4", *options)
         cases = by_id(report)
         assert code == 4, output
         assert cases["gpu/dies[W=2]"]["verdict"] == "crashed", output
@@ -126,7 +126,7 @@ def trouble():
         assert "rank 1 has posted 0 of 1 calls of group world" in output, output
         assert cases["gpu/works[W=2]"]["verdict"] == "passed", output
     with tempfile.TemporaryDirectory() as directory:  # before the waiting rank reaches its deadline
-        report, code, output = on_tables(directory, "gpu/hangs", "--timeout", "2")
+        report, code, output = on_tables(directory, "gpu/hangs", "--timeout", "2", *options)
         assert (
             "rank 1 never entered all_reduce #0 of 1 f32 (sum) \"sum\" in group world (NCCL) (rank 0 has waited for"
             in output
@@ -175,4 +175,25 @@ def lost():
         assert "2 worlds have been lost" in output and len(report["worlds"]) < 4, output
 
 
-{"suite": suite, "contract": contract, "trouble": trouble, "lost": lost}[part]()
+def command():
+    """The same where a command starts the ranks. Each rank has its own GPU. Ranks on two hosts are refused."""
+    start = backends[-1]
+    trouble("--launcher", start)
+    with tempfile.TemporaryDirectory() as here, tempfile.TemporaryDirectory() as there:
+        report, code, output = on_tables(here, "gpu/works", "--launcher", start)
+        own, _, _ = on_tables(there, "gpu/works")
+        assert code == 0 and report["summary"]["passed"] == 1, output
+        gpus = [host["gpus"] for world in report["worlds"] for host in world["hosts"]]
+        assert gpus and all(len(set(of_world)) == len(of_world) == 2 for of_world in gpus), gpus
+        difference = subprocess.run(
+            [launcher, "diff", str(pathlib.Path(there, "run")), str(pathlib.Path(here, "run"))],
+            capture_output=True, text=True, timeout=60,
+        )
+        assert difference.returncode == 0 and own["summary"] == report["summary"], difference.stdout
+    with tempfile.TemporaryDirectory() as directory:
+        apart = "sh -c 'SLURMD_NODENAME=n$PMI_RANK$OMPI_COMM_WORLD_RANK exec \"$@\"' sh"
+        _, code, output = on_tables(directory, "gpu/works", "--launcher", f"{start} {apart}")
+        assert code == 3 and "the fabric nccl reaches one host; let the command start all ranks on one" in output, output
+
+
+{"suite": suite, "contract": contract, "trouble": trouble, "lost": lost, "command": command}[part]()
