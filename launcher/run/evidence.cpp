@@ -26,6 +26,9 @@ using Clock = std::chrono::steady_clock;
 /// The number of simultaneous tools: enough to be quick, and few enough not to overload the machine.
 constexpr std::size_t most_at_once = 4;
 
+/// Between two looks at how long the ranks have run.
+constexpr std::chrono::milliseconds between_looks{20};
+
 /// Whether the process is in `State:\tT (stopped)`. Before our tools begin, that is the effect of a signal.
 bool is_stopped(const std::filesystem::path& process) {
   return whole_text(process / "status").find("State:\tT") != std::string::npos;
@@ -83,11 +86,17 @@ std::optional<StackTool> find_stack_tool(const char* path) {
 
 EvidenceCollector::EvidenceCollector(const protocol::WorldDirectory& directory, const std::vector<Suspect>& suspects,
                                      const std::optional<StackTool>& tool, Poller& poller, std::uint64_t first_key)
-    : directory_(directory), tool_(tool), poller_(poller), next_key_(first_key), until_(Clock::now() + time_limit) {
+    : directory_(directory),
+      tool_(tool),
+      poller_(poller),
+      next_key_(first_key),
+      until_(Clock::now() + time_limit),
+      next_look_(Clock::now()) {
   for (const Suspect& suspect : suspects) {
     const std::filesystem::path process = fmt::format("/proc/{}", suspect.process);
     add_evidence(directory_.evidence() / fmt::format("rank-{}.status", suspect.rank), status_of(process));
     if (!is_stopped(process)) ran_.push_back(suspect.process);
+    busy_.push_back({.suspect = suspect, .time = {}});
     if (tool_) {
       waiting_.push_back(suspect);
     } else {
@@ -95,7 +104,9 @@ EvidenceCollector::EvidenceCollector(const protocol::WorldDirectory& directory, 
                    "no stacks: neither eu-stack (package elfutils) nor gdb is installed\n");
     }
   }
-  start_some(Clock::now());
+  const Deadline now = Clock::now();
+  start_some(now);
+  look_at_busy(now);
 }
 
 EvidenceCollector::~EvidenceCollector() {
@@ -105,6 +116,16 @@ EvidenceCollector::~EvidenceCollector() {
     add_evidence(directory_.stacks(suspect.rank), "no stacks: there was no time for them\n");
   // A process stays stopped if its tracer dies.
   if (was_cut_short) std::ranges::for_each(ran_, [this](pid_t process) { resume(process); });
+}
+
+void EvidenceCollector::look_at_busy(Deadline now) {
+  if (!running_.empty() || !waiting_.empty() || now < next_look_) return;  // a tool stops the process that it reads
+  next_look_ = now + between_looks;
+  std::erase_if(busy_, [now](Busy& one) {
+    one.time.look(look_at_threads(one.suspect.process), now);
+    const auto free = one.time.least();
+    return !free || *free >= chance;
+  });
 }
 
 /// A process that was stopped before the evidence began stays stopped.
@@ -160,7 +181,15 @@ void EvidenceCollector::advance(const std::vector<std::uint64_t>& ready, Deadlin
   }
   if (now < until_) {
     start_some(now);
+    look_at_busy(now);
   } else {
+    for (const Busy& one : busy_) {
+      if (const auto free = one.time.least())
+        add_evidence(directory_.evidence() / fmt::format("rank-{}.status", one.suspect.rank),
+                     fmt::format("after its stacks were taken, it got a processor for only {} ms\n",
+                                 std::chrono::duration_cast<std::chrono::milliseconds>(*free).count()));
+    }
+    busy_.clear();
     for (const Suspect& suspect : waiting_)
       add_evidence(directory_.stacks(suspect.rank), "no stacks: there was no time for them\n");
     waiting_.clear();
@@ -168,7 +197,7 @@ void EvidenceCollector::advance(const std::vector<std::uint64_t>& ready, Deadlin
 }
 
 Deadline EvidenceCollector::deadline() const {
-  Deadline next = until_;
+  Deadline next = running_.empty() ? std::min(until_, next_look_) : until_;
   for (const auto& [key, trace] : running_) next = std::min(next, trace.until);
   return next;
 }

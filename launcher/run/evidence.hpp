@@ -1,6 +1,9 @@
 // Collects evidence about ranks that hang, while their processes still live: their kernel status, and the stacks of
 // their threads. Stacks need an installed tool. A running world (world.cpp) owns it. It does not block the launcher,
 // and takes at most `time_limit`.
+//
+// The collection is not over before each rank has had `chance` to go on. On a busy machine, a rank may get no processor
+// for a second: then it is slow, and not stuck.
 #pragma once
 
 #include <chrono>
@@ -15,6 +18,7 @@
 #include <vector>
 
 #include "harness/protocol/run_directory.hpp"
+#include "launcher/process/free_time.hpp"
 #include "launcher/process/poller.hpp"
 #include "launcher/process/process.hpp"
 
@@ -36,6 +40,8 @@ std::optional<StackTool> find_stack_tool(const char* path);
 class EvidenceCollector {
  public:
   static constexpr std::chrono::seconds time_limit{10};
+  /// The time for a rank to go on, without the time in which it waits for a processor.
+  static constexpr std::chrono::milliseconds chance{100};
 
   struct Suspect {
     int rank = 0;
@@ -54,7 +60,7 @@ class EvidenceCollector {
 
   /// The caller calls this if a descriptor with a key of this object is readable, or `deadline()` has passed.
   void advance(const std::vector<std::uint64_t>& ready, control::Deadline now);
-  bool done() const { return running_.empty() && waiting_.empty(); }
+  bool done() const { return running_.empty() && waiting_.empty() && busy_.empty(); }
   control::Deadline deadline() const;
 
  private:
@@ -64,6 +70,13 @@ class EvidenceCollector {
     control::Deadline until;
   };
 
+  /// A rank that has not had its chance.
+  struct Busy {
+    Suspect suspect;
+    FreeTime time;
+  };
+
+  void look_at_busy(control::Deadline now);
   std::chrono::steady_clock::duration share(control::Deadline now) const;
   void start_some(control::Deadline now);
   void resume(pid_t process) const;
@@ -76,6 +89,8 @@ class EvidenceCollector {
   control::Deadline until_;
   std::deque<Suspect> waiting_;
   std::map<std::uint64_t, StackTrace> running_;
+  std::vector<Busy> busy_;
+  control::Deadline next_look_;
   std::vector<pid_t> ran_;  ///< processes that ran when the evidence began
 };
 
