@@ -45,8 +45,9 @@ constexpr std::chrono::seconds between_measures{1};
 constexpr std::chrono::milliseconds settling{100};
 /// The longest wait for guards that read the records of crashes, after the last rank has ended.
 constexpr std::chrono::nanoseconds saving_limit = CrashEvidence::time_limit + std::chrono::seconds(1);
-/// The longest wait for the flight records of other hosts.
-constexpr std::chrono::milliseconds flight_limit{100};
+/// The longest wait for the flight records of other hosts. They come within milliseconds, but a guard on a busy host may
+/// get no processor for a while. Then old records would show a rank that goes on as one that is stuck.
+constexpr std::chrono::seconds flight_limit{1};
 
 /// The variables of the ranks that this process's own environment does not have.
 GuardOrder order_for(const WorldLaunch& launch, const std::string& addresses) {
@@ -448,7 +449,8 @@ std::optional<std::vector<protocol::FlightRecord>> ForeignRanks::flight_records(
     Poller both;
     both.add(hub_->descriptor(), hub_key);
     both.add(page_link_->descriptor(), page_link_key);
-    while (page_link_->side().flights_received() < wanted && !page_link_->is_over() && Clock::now() < until) {
+    while (page_link_->side().flights_received() < wanted && !page_link_->is_over() && !page_.doomed() &&
+           Clock::now() < until) {
       hub_->handle_events();
       page_link_->handle_events();
       both.wait(std::min(until, page_link_->deadline().value_or(until)));

@@ -69,8 +69,8 @@ class Ranks {
 
   // -- Ranks on other hosts -------------------------------------------------------------------------------------------
 
-  /// The flight records of all ranks now, where the page of this host does not have them. Waits at most a tenth of a
-  /// second for other hosts.
+  /// The flight records of all ranks now, where the page of this host does not have them. Waits at most a second for
+  /// other hosts.
   virtual std::optional<std::vector<protocol::FlightRecord>> flight_records() { return std::nullopt; }
   /// Whether guards take the stacks of their ranks, and save those of crashes. Then this host cannot.
   virtual bool guards_collect_evidence() const { return false; }
