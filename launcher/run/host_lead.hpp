@@ -8,11 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "harness/control/control_page.hpp"
 #include "harness/control/link/page_link.hpp"
 #include "harness/protocol/run_directory.hpp"
 #include "harness/protocol/world_plan.hpp"
-#include "harness/rendezvous/rendezvous_directory.hpp"
+#include "launcher/run/meeting_place.hpp"
 
 namespace shardproof::launcher {
 
@@ -28,16 +27,16 @@ class HostLead {
   /// while. A launcher that ends closes its connection.
   static constexpr std::chrono::seconds launcher_silence{30};
 
-  /// Also writes the plan of the host. Throws std::system_error, or CommandError if the plan cannot be written.
+  /// Also writes the plan of the host. A line on standard error says that its memory has no room. Throws
+  /// std::system_error, or CommandError if the plan cannot be written or no file system has room.
   HostLead(protocol::WorldPlan plan, const protocol::WorldDirectory& directory, const Contact& contact,
            const std::string& host, const std::vector<int>& ranks);
 
-  const std::filesystem::path& rendezvous() const { return rendezvous_.path(); }
+  const std::filesystem::path& rendezvous() const { return place_.directory.path(); }
   control::link::PageLink& link() { return link_; }
 
  private:
-  const rendezvous::RendezvousDirectory rendezvous_;  ///< destroyed last
-  control::ControlPage page_;
+  MeetingPlace place_;  ///< destroyed last
   control::link::PageLink link_;
 };
 

@@ -21,6 +21,7 @@
 #include "launcher/process/machine.hpp"
 #include "launcher/process/oom_kills.hpp"
 #include "launcher/process/poller.hpp"
+#include "launcher/run/meeting_place.hpp"
 #include "launcher/run/rank_processes.hpp"
 #include "launcher/run/records.hpp"
 #include "launcher/run/run_events.hpp"

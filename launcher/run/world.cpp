@@ -14,14 +14,12 @@
 #include <vector>
 
 #include "harness/base/json_text.hpp"
-#include "harness/base/no_room.hpp"
 #include "harness/control/control_page.hpp"
 #include "harness/protocol/flight_record.hpp"
 #include "harness/rendezvous/file_store.hpp"
 #include "harness/rendezvous/rendezvous_directory.hpp"
 #include "launcher/files/output.hpp"
 #include "launcher/files/small_file.hpp"
-#include "launcher/launcher.hpp"
 #include "launcher/process/oom_kills.hpp"
 #include "launcher/process/poller.hpp"
 #include "launcher/process/random_token.hpp"
@@ -30,6 +28,7 @@
 #include "launcher/run/crash_evidence.hpp"
 #include "launcher/run/evidence.hpp"
 #include "launcher/run/foreign_ranks.hpp"
+#include "launcher/run/meeting_place.hpp"
 #include "launcher/run/rank_processes.hpp"
 #include "launcher/run/ranks.hpp"
 #include "launcher/run/running_ranks.hpp"
@@ -41,7 +40,6 @@
 namespace shardproof::launcher {
 
 using control::Deadline;
-using rendezvous::RendezvousDirectory;
 
 namespace {
 
@@ -55,20 +53,6 @@ constexpr std::uint64_t crash_key = ~std::uint64_t{0};
 
 /// The time between two reads of the ranks' output.
 constexpr milliseconds tail_interval{50};
-
-/// Where the ranks of a world meet: all files that exist before its first rank.
-struct MeetingPlace {
-  RendezvousDirectory directory;
-  control::ControlPage page;
-};
-
-/// Sets the plan's path. Throws std::system_error if a file cannot be made.
-MeetingPlace make_meeting_place(RendezvousDirectory directory, protocol::WorldPlan& plan) {
-  plan.rendezvous = directory.path();
-  control::ControlPage page = control::ControlPage::create(plan.rendezvous / "control", plan.size, plan.nonce);
-  rendezvous::FileStore(plan.meeting_store(), plan.nonce, -1);  // makes its directories
-  return {.directory = std::move(directory), .page = std::move(page)};
-}
 
 /// Does the I/O of a supervised world: reports events to the supervisor, and carries out its actions.
 class SupervisedWorld final : public RunningWorld {
@@ -338,7 +322,7 @@ class SupervisedWorld final : public RunningWorld {
   }
 
   const Deadline started_ = Clock::now();
-  const RendezvousDirectory rendezvous_;  ///< destroyed last
+  const rendezvous::RendezvousDirectory rendezvous_;  ///< destroyed last
   const protocol::WorldPlan& plan_;
   const protocol::WorldDirectory& directory_;
   const WorldLaunch& launch_;
@@ -355,31 +339,7 @@ class SupervisedWorld final : public RunningWorld {
   std::optional<CrashEvidence> crashes_;  ///< nullopt: ranks still run
 };
 
-MeetingPlace find_meeting_place(protocol::WorldPlan& plan, const protocol::WorldDirectory& directory,
-                                const WorldLaunch& launch) {
-  try {
-    if (!plan.on_disk) return make_meeting_place(RendezvousDirectory::make(plan.size), plan);
-  } catch (const std::system_error& error) {
-    if (!base::means_no_room(error.code())) throw;
-    plan.on_disk = true;
-    if (launch.print) launch.print(on_disk_text(directory, error.what()));
-  }
-  try {
-    return make_meeting_place(RendezvousDirectory::make_in(directory.root), plan);
-  } catch (const std::system_error& error) {
-    throw CommandError(infrastructure,
-                       fmt::format("world {}: no space for shared memory, and none in {} either ({}): free space, then "
-                                   "run again",
-                                   directory.root.filename().string(), directory.root.string(), error.what()));
-  }
-}
-
 }  // namespace
-
-std::string on_disk_text(const protocol::WorldDirectory& directory, std::string_view why) {
-  return fmt::format("world {}: {}. Trying again with its shared memory in {}", directory.root.filename().string(), why,
-                     directory.root.string());
-}
 
 std::unique_ptr<RunningWorld> start_world(protocol::WorldPlan& plan, const protocol::WorldDirectory& directory,
                                           const WorldLaunch& launch, std::vector<LiveView> views) {
@@ -388,7 +348,7 @@ std::unique_ptr<RunningWorld> start_world(protocol::WorldPlan& plan, const proto
   if (plan.trace) make_directory(directory.traces());
   plan.nonce = random_token();
   plan.directory = directory.root;
-  MeetingPlace place = find_meeting_place(plan, directory, launch);
+  MeetingPlace place = make_meeting_place(plan, directory, launch.print);
   write_own_file(directory.plan(), base::dump_line(plan) + "\n", 2);
 
   return std::make_unique<SupervisedWorld>(std::move(place), plan, directory, launch, std::move(views));

@@ -8,7 +8,6 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "harness/control/control_plane.hpp"
@@ -83,9 +82,6 @@ class RunningWorld {
   /// The caller calls this once, when the world is over.
   virtual WorldOutcome outcome() = 0;
 };
-
-/// A line about a world that is tried again with its shared memory on the disk.
-std::string on_disk_text(const protocol::WorldDirectory& directory, std::string_view why);
 
 /// Starts the ranks. If there is no room for the world's memory, prints that, and puts this memory into `directory`.
 /// Sets the nonce and the directories in `plan`, and writes it to `directory`. Borrows `plan`, `directory` and

@@ -36,11 +36,11 @@ def hosts(per_host=2):
 # Ranks with their own /dev/shm are on another host than the launcher. All of them are on one host, so they need no MPI.
 # A container may deny its root namespaces.
 HAS_NAMESPACES = os.geteuid() == 0 and subprocess.run(["unshare", "-mn", "true"], capture_output=True).returncode == 0
-OWN_MEMORY = "sh -c 'mount -t tmpfs none /dev/shm && exec \"$@\"' sh"
+OWN_MEMORY = "sh -c 'mount -t tmpfs -o {} none /dev/shm && exec \"$@\"' sh"
 
 
-def on_another_host():
-    return f"unshare -m {OWN_MEMORY} {foreign()}"
+def on_another_host(memory="size=50%"):
+    return f"unshare -m {OWN_MEMORY.format(memory)} {foreign()}"
 
 
 def ranks_with(run, case_id, outcome):
@@ -118,6 +118,29 @@ class SeveralHosts(unittest.TestCase):
             )
             self.assertEqual(diff.returncode, 0, diff.stdout + diff.stderr)
 
+    @unittest.skipUnless(HAS_NAMESPACES, "this user has no namespaces")
+    def test_memory_of_another_host_that_is_full_or_fills_up(self):
+        # 4: inodes for a part of the lead guard's files, 9: for a part of the ranks' files
+        for memory, worlds in (("size=40m", 2), ("size=40m,nr_inodes=4", 1), ("size=40m,nr_inodes=9", 2)):
+            with self.subTest(memory), tempfile.TemporaryDirectory() as folder:
+                run = Run(
+                    folder,
+                    f"env FILL=/dev/shm/filler {on_another_host(memory)}",
+                    "good/meets[W=2]",
+                    "loud/fills_shared_memory",
+                    "many",
+                    worker=str(pathlib.Path(PROGRAM).with_name("trouble_program")),
+                )
+                self.assertEqual(run.code, 0, run.text())
+                self.assertEqual(set(run.verdicts().values()), {"passed"}, run.text())
+                self.assertEqual(len(run.report["worlds"]), worlds, run.text())
+                world = run.folder / "worlds" / str(worlds - 1)
+                plan = json.loads((world / "plan-0.json").read_text())
+                self.assertEqual(pathlib.Path(plan["rendezvous"]).parent, world.resolve())
+                self.assertEqual(list(world.glob("shardproof-*")), [], "the directory of a host outlives its world")
+                said = run.out + (world / "logs/launcher.log").read_text()
+                self.assertIn(". Trying again with its shared memory in ", re.sub(r"\n *", " ", said))
+
     @unittest.skipUnless(HAS_NAMESPACES and shutil.which("ip"), "this user has no namespaces, or ip is missing")
     def test_a_host_without_network(self):
         def ip(*words):
@@ -145,7 +168,7 @@ class SeveralHosts(unittest.TestCase):
             "good/stays",
             "--timeout",
             "60",
-            launcher=f"ip netns exec {name} {OWN_MEMORY} {foreign()}",
+            launcher=f"ip netns exec {name} {OWN_MEMORY.format('size=50%')} {foreign()}",
             worker=str(pathlib.Path(PROGRAM).with_name("trouble_program")),
             meanwhile=cut,
         )
