@@ -22,6 +22,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -49,9 +50,8 @@ std::string objection_to_threads(std::size_t usual) {
   if (world::thread_count() <= usual + 1) return {};  // the usual case, without a list
   const std::vector<std::string> left = world::other_threads();
   if (left.size() <= usual) return {};
-  return fmt::format(
-      "it left {} running, which a copy of the process does not have: \"{}\"; end them, or start them in create",
-      left.size() == 1 ? "a thread" : fmt::format("{} threads", left.size()), fmt::join(left, "\", \""));
+  return fmt::format("it left {} running, which a copy of the process does not have: \"{}\"",
+                     left.size() == 1 ? "a thread" : fmt::format("{} threads", left.size()), fmt::join(left, "\", \""));
 }
 
 /// The files that this process has open, besides its standard streams and its socket. Copies would share their
@@ -115,6 +115,8 @@ void say(const FileDescriptor& link, const CopyAnswer& answer) {
   }
 }
 
+constexpr std::string_view remedy_for_subject = "; end them, or start them in create";
+
 struct Copy {
   pid_t process = -1;  ///< 0 in the copy itself
   std::string failure;  ///< why no copy exists
@@ -127,7 +129,7 @@ Copy copy(const Copier& copier, std::size_t usual_threads) noexcept {
   std::string said;
   try {
     if (const std::string why = objection_to_threads(usual_threads); !why.empty())
-      throw std::runtime_error("prepare or fork: " + why);
+      throw std::runtime_error(fmt::format("prepare or fork: {}{}", why, remedy_for_subject));
     errno = 0;
     made.process = copier.fork();
     error = errno;
@@ -162,6 +164,19 @@ void become_rank(const protocol::RankRequest& rank, EnvironmentBlock& block) {
   block.add(rank.environment);
 }
 
+/// The subject has no part in what `prepare_world` does.
+void prepare_without_threads(const std::function<void()>& prepare_world, std::size_t usual_threads) {
+  const bool had_others = !objection_to_threads(usual_threads).empty();  // the next copy says so
+  prepare_world();
+  if (had_others) return;
+  if (const std::string why = objection_to_threads(usual_threads); !why.empty())
+    throw std::runtime_error(
+        fmt::format("cannot copy the process of a world: {}; this came with the world's cases and with Catch2, for "
+                    "example from a listener that the program registers, and not from a subject: end them there, or "
+                    "use --no-warm",
+                    why));
+}
+
 /// The process of a world.
 class WorldProcess {
  public:
@@ -180,7 +195,7 @@ class WorldProcess {
     CopyAnswer answer;
     try {
       block_.set(request_.environment);
-      prepare_world();
+      prepare_without_threads(prepare_world, usual_threads_);
       for (const protocol::RankRequest& rank : request_.ranks) {
         const Copy made = copy(copier_, usual_threads_);
         if (made.process == 0) return begin(rank);
@@ -265,8 +280,8 @@ WarmEnd stay_warm(const Copier& copier, const std::function<void()>& prepare_wor
   const std::size_t usual_threads = world::other_threads().size();  // threads of a sanitizer
   EnvironmentBlock block;
   CopyAnswer prepared = copier.prepare();
-  if (std::string why = prepared.error ? "" : objection_to_threads(usual_threads); !why.empty())
-    prepared.error = std::move(why);
+  if (const std::string why = prepared.error ? "" : objection_to_threads(usual_threads); !why.empty())
+    prepared.error = fmt::format("{}{}", why, remedy_for_subject);
   if (!prepared.error) tidy_memory();
   protocol::send_answer(warm_socket, prepared);
   if (prepared.error) return {.code = rank_could_not_join, .gate = {}};

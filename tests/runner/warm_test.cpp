@@ -63,7 +63,8 @@ class Warm {
  public:
   explicit Warm(
       const std::function<Reply()>& prepare, const std::function<int()>& as_rank = [] { return 0; },
-      const std::function<void()>& at_birth = {}, const std::function<pid_t()>& instead_of_fork = {}) {
+      const std::function<void()>& at_birth = {}, const std::function<pid_t()>& instead_of_fork = {},
+      const std::function<void()>& with_world = [] {}) {
     ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     auto [ours, theirs] = protocol::make_warm_sockets();
     process_ = ::fork();
@@ -75,8 +76,10 @@ class Warm {
       subject.at_birth = at_birth;
       subject.instead_of_fork = instead_of_fork;
       const runner::WarmEnd end = runner::stay_warm(
-          {.prepare = [&] { return runner::prepare(subject); }, .fork = [&] { return subject.fork(); }},
-          [] { ::setenv("OF_WORLD", "1", 1); });
+          {.prepare = [&] { return runner::prepare(subject); }, .fork = [&] { return subject.fork(); }}, [&] {
+            ::setenv("OF_WORLD", "1", 1);
+            with_world();
+          });
       if (end.code) ::_exit(*end.code);
       runner::wait_for_launcher(end.gate);
       ::_exit(as_rank());
@@ -264,6 +267,27 @@ TEST_CASE("the warm process names a thread that prepare left running, and ignore
              }),
              StartsWith("it left 2 threads running, which a copy of the process does not have: "
                         "\"test_runner\", \"test_runner\""));
+}
+
+TEST_CASE("a thread that begins while a world is prepared is not blamed on the subject") {
+  Warm warm([] { return Reply{}; }, [] { return 0; }, {}, {},
+            [] {
+              std::thread([] {
+                for (;;) ::pause();
+              }).detach();
+            });
+  CHECK_FALSE(protocol::receive_answer(warm.socket())->error);
+  for (int world = 0; world < 2; ++world) {
+    warm.ask({"RANK=0"});
+    const auto answer = protocol::receive_answer(warm.socket());
+    REQUIRE(answer);
+    CHECK(answer->processes.empty());
+    CHECK_THAT(answer->error.value(),
+               StartsWith("cannot copy the process of a world: it left a thread running, which a copy of the process "
+                          "does not have: \"test_runner\"; this came with the world's cases and with Catch2, ") &&
+                   ContainsSubstring("and not from a subject: end them there, or use --no-warm"));
+  }
+  CHECK(warm.end() == protocol::rank_left);
 }
 
 TEST_CASE("a process that cannot be copied says why in the subject's own words") {
