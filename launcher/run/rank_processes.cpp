@@ -11,6 +11,7 @@
 #include <system_error>
 #include <utility>
 
+#include "harness/control/link/hub.hpp"
 #include "harness/protocol/environment.hpp"
 #include "launcher/files/output.hpp"
 #include "launcher/launcher.hpp"
@@ -19,16 +20,18 @@
 
 namespace shardproof::launcher {
 
-void allow_descriptors(int ranks, std::size_t worlds) {
+void allow_descriptors(int ranks, std::size_t worlds, bool has_hub) {
   constexpr rlim_t of_a_world = 8, of_our_own = 56;
-  const rlim_t needed = static_cast<rlim_t>(ranks) + worlds * of_a_world + of_our_own;
+  const rlim_t own = static_cast<rlim_t>(ranks) + worlds * of_a_world + of_our_own;
+  const rlim_t needed = has_hub ? own + own / (control::link::Hub::part_of_strangers - 1) + 1 : own;
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return;
   limit.rlim_cur = std::min(needed, limit.rlim_max);
   if (setrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur < needed) {
-    throw CommandError(infrastructure,
-                       fmt::format("{} ranks need {} open files, the limit is {}: raise it with `ulimit -n {}`", ranks,
-                                   needed, limit.rlim_max, needed));
+    throw CommandError(
+        infrastructure,
+        fmt::format("{} {} need{} {} open files, the limit is {}: raise it with `ulimit -n {}`", ranks,
+                    ranks == 1 ? "rank" : "ranks", ranks == 1 ? "s" : "", needed, limit.rlim_max, needed));
   }
 }
 

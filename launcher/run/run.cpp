@@ -201,7 +201,8 @@ class Run {
         make_directory(one.directory.nccl());
       }
       const auto more = [](int ranks, const Active& other) { return ranks + other.plan.size; };
-      allow_descriptors(std::accumulate(active_.begin(), active_.end(), 0, more), active_.size());
+      allow_descriptors(std::accumulate(active_.begin(), active_.end(), 0, more), active_.size(),
+                        !launch_.launcher.empty());
       std::vector<LiveView> views;
       if (auto view = terminal_.view(tracker_, one.plan)) views.push_back(std::move(*view));
       if (view_) views.push_back(*view_);

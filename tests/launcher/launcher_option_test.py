@@ -135,6 +135,40 @@ class LauncherOption(unittest.TestCase):
         self.assertEqual(run.code, 0, run.text())
         self.assertEqual((run.folder / "worlds/0/logs/launcher.log").read_text(), "two words\n")
 
+    def test_a_command_that_sets_variables_or_has_several_parts(self):
+        says = "sh -c 'echo \"$SAID\"; exec \"$@\"' sh "
+        variables = ("SAID=it ", " SAID='it' TOO=it ")
+        for before in (*variables, "export SAID=it; ", "true && SAID=it ", "SAID=it\nexport SAID\n"):
+            with self.subTest(before):
+                run = self.run_under(before + says + foreign() + " \n", "good/meets[W=3]")
+                self.assertEqual(run.code, 0, run.text())
+                self.assertEqual((run.folder / "worlds/0/logs/launcher.log").read_text(), "it\n")
+
+    def test_too_few_open_files(self):
+        limited = (
+            'ulimit -n {}; exec "$0" run good --ranks 3 --worker "$1" --out "$2" --overwrite --launcher "$3"'
+        )
+        out = str(pathlib.Path(self.folder) / "run")
+
+        def run_with(files):
+            return subprocess.run(
+                ["bash", "-c", limited.format(files), LAUNCHER, PROGRAM, out, foreign()],
+                capture_output=True,
+                text=True,
+                timeout=60,
+            )
+
+        too_few = run_with(89)
+        self.assertEqual(too_few.returncode, 3)
+        self.assertIn("3 ranks need 90 open files, the limit is 89: raise it with `ulimit -n 90`", too_few.stderr)
+        self.assertEqual(run_with(90).returncode, 0)
+
+    def test_the_time_to_start_ranks(self):
+        run = self.run_under(foreign("--start", "1", "--linger", "60"), "good/stays[W=2]", "--join-timeout", "0.3s")
+        self.assert_refused(run, r"the command has not started rank 1 within 0.3 s \(--join-timeout\)")
+        slow = self.run_under("sleep 1; " + foreign(), "good/stays[W=2]", "--join-timeout", "40")
+        self.assertEqual(slow.code, 0, slow.text())
+
     def test_a_command_for_one_size(self):
         run = self.run_under(foreign(size=2), "good", "--ranks", "2")
         self.assertEqual(run.code, 0, run.text())

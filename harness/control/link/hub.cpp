@@ -129,11 +129,11 @@ std::size_t Hub::most_strangers() const {
   const std::size_t wanted = 512 + 8 * static_cast<std::size_t>(settings_.core.world_size);
   rlimit descriptors{};
   if (::getrlimit(RLIMIT_NOFILE, &descriptors) != 0) return wanted;
-  return static_cast<std::size_t>(std::min<rlim_t>(wanted, descriptors.rlim_cur / 4));
+  return static_cast<std::size_t>(std::min<rlim_t>(wanted, descriptors.rlim_cur / part_of_strangers));
 }
 
 std::size_t Hub::strangers() const {
-  const auto count = std::ranges::count_if(peers_, [](const auto& entry) { return !entry.second.has_joined; });
+  const auto count = std::ranges::count_if(peers_, [](const auto& entry) { return entry.second.is_stranger(); });
   return static_cast<std::size_t>(count);
 }
 
@@ -142,10 +142,10 @@ bool Hub::drop_stranger() {
   std::map<std::string_view, int> counts;
   int most = 0;
   for (const auto& [id, peer] : peers_) {
-    if (!peer.has_joined) most = std::max(most, ++counts[peer.address]);
+    if (peer.is_stranger()) most = std::max(most, ++counts[peer.address]);
   }
   const auto oldest = std::ranges::find_if(
-      peers_, [&](const auto& entry) { return !entry.second.has_joined && counts.at(entry.second.address) == most; });
+      peers_, [&](const auto& entry) { return entry.second.is_stranger() && counts.at(entry.second.address) == most; });
   if (oldest == peers_.end()) return false;
   peers_.erase(oldest);
   return true;

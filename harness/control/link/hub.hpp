@@ -28,6 +28,9 @@ class Hub {
     std::chrono::nanoseconds proof_limit = std::chrono::seconds(10);
   };
 
+  /// Connections that have proved nothing get this part of the descriptors of the process.
+  static constexpr int part_of_strangers = 4;
+
   /// Listens on a free port of all interfaces. Throws std::system_error.
   explicit Hub(Settings settings);
 
@@ -57,6 +60,7 @@ class Hub {
     std::string address;  ///< without the port
     Deadline limit;  ///< of the proof, or of the end
     bool has_joined = false, is_leaving = false;
+    bool is_stranger() const { return !connection.is_proved(); }
   };
 
   void accept(Deadline now);

@@ -474,6 +474,23 @@ TEST_CASE("a flood from one address pushes out no stranger of another address") 
   CHECK(loop.until([&] { return hub.core().missing() == std::vector{1}; }));
 }
 
+TEST_CASE("a flood pushes out no peer that has proved the secret and said nothing yet") {
+  Hub hub(hub_for(2));
+  Loop loop;
+  loop.add(hub);
+  const DescriptorLimit limit(1024);
+  const std::string addresses = hub.addresses();
+  ReadySet ready;
+  HubSearch search(addresses.substr(addresses.rfind(' ') + 1), a_secret, Steady::now() + 10s, ready, 0);
+  std::optional<Connection> peer;
+  REQUIRE(loop.until([&] { return (peer = search.advance(Steady::now())).has_value(); }));
+  std::vector<base::FileDescriptor> flood;
+  for (int i = 0; i < 300; ++i) flood.push_back(connect_to(addresses));
+  CHECK(loop.until([&] { return is_closed(flood.front()) && has_answer(flood.back()); }, 5s));
+  CHECK(peer->exchange().empty());
+  CHECK_FALSE(peer->over());
+}
+
 TEST_CASE("a flood leaves most descriptors to the process of the hub") {
   Hub hub(hub_for(2));
   Loop loop;
