@@ -49,6 +49,17 @@ constexpr std::chrono::nanoseconds saving_limit = CrashEvidence::time_limit + st
 /// get no processor for a while. Then old records would show a rank that goes on as one that is stuck.
 constexpr std::chrono::seconds flight_limit{1};
 
+/// The text for a shell, which adds the guard to the command. The shell's process becomes that of a plain command: so
+/// signals reach it, and its end is exact. A command that sets variables first, or has several parts, needs the shell.
+std::string shell_text(std::string_view command) {
+  const std::size_t begin = std::min(command.find_first_not_of(" \t\n"), command.size());
+  command = command.substr(begin, command.find_last_not_of(" \t\n") + 1 - begin);
+  const std::string_view first = command.substr(0, command.find_first_of(" \t\n"));
+  const bool is_plain =
+      first.find('=') == std::string_view::npos && command.find_first_of(";&|\n") == std::string_view::npos;
+  return fmt::format("{}{} \"$@\"", is_plain ? "exec " : "", command);
+}
+
 /// The variables of the ranks that this process's own environment does not have.
 GuardOrder order_for(const WorldLaunch& launch, const std::string& addresses) {
   GuardOrder order{.worker = launch.worker, .addresses = addresses, .environment = {}};
@@ -104,13 +115,13 @@ std::optional<Ranks::Failure> ForeignRanks::start() {
     poller_.add(hub_->descriptor(), hub_key);
     write_secret(directory_.key(), key_, 2);
     write_own_file(directory_.guard_order(), base::dump_document(order_for(launch_, hub_->addresses())) + "\n", 2);
-    Command command{.program = "/bin/sh",
-                    .arguments = {"-c", fmt::format("exec {} \"$@\"", command_line_), "sh",
-                                  std::filesystem::read_symlink("/proc/self/exe").string(), "guard", "--join",
-                                  std::filesystem::absolute(directory_.root).string()},
-                    .environment = {},
-                    .standard_output = log.get(),
-                    .standard_error = log.get()};
+    Command command{
+        .program = "/bin/sh",
+        .arguments = {"-c", shell_text(command_line_), "sh", std::filesystem::read_symlink("/proc/self/exe").string(),
+                      "guard", "--join", std::filesystem::absolute(directory_.root).string()},
+        .environment = {},
+        .standard_output = log.get(),
+        .standard_error = log.get()};
     for (char** entry = environ; *entry != nullptr; ++entry) command.environment.emplace_back(*entry);
     command_.emplace(Process::spawn(command));
     poller_.add(command_->descriptor(), command_key);
