@@ -18,6 +18,7 @@
 #include "harness/base/json_parse.hpp"
 #include "harness/base/json_text.hpp"
 #include "harness/control/control_page.hpp"
+#include "harness/control/doorbell.hpp"  // DeadlineExceeded
 #include "harness/protocol/case_filter.hpp"
 #include "harness/protocol/run_directory.hpp"
 #include "harness/rendezvous/file_store.hpp"
@@ -91,7 +92,7 @@ void write_whole(const std::filesystem::path& file, const std::string& text) {
 }  // namespace
 
 ForeignWorld::ForeignWorld(const protocol::Identity& identity, const CommandLine& line,
-                           const protocol::Listing& listing) {
+                           const protocol::Listing& listing, std::chrono::milliseconds for_first_to_come) {
   // Ranks may start in different directories.
   const protocol::RunDirectory run{std::filesystem::absolute(line.run_directory)};
   plan_.size = identity.world_size;
@@ -100,7 +101,7 @@ ForeignWorld::ForeignWorld(const protocol::Identity& identity, const CommandLine
   // This comes before anything is made or waited for, so that every rank reports by itself that it was started wrongly.
   plan_.cases = selected_ids(listing.cases, plan_.size, line.filters);
   rendezvous::FileStore meeting(meeting_place(run), "foreign launcher", identity.rank);
-  const auto deadline = std::chrono::steady_clock::now() + 2 * protocol::joining_limit;
+  const auto deadline = std::chrono::steady_clock::now() + for_first_to_come;
   claim(meeting, run, identity, deadline);
   if (identity.rank == 0) {
     try {
@@ -113,7 +114,14 @@ ForeignWorld::ForeignWorld(const protocol::Identity& identity, const CommandLine
     }
     return;
   }
-  plan_ = base::parse_json(meeting.wait("plan", deadline)).get<protocol::WorldPlan>();
+  try {
+    plan_ = base::parse_json(meeting.wait("plan", deadline)).get<protocol::WorldPlan>();
+  } catch (const control::DeadlineExceeded&) {
+    throw std::runtime_error(fmt::format(
+        "rank {} on {}: rank 0 of {} has not begun in {} within {} s: did the launcher start it, with this --run-dir?",
+        identity.rank, protocol::host_name(), identity.world_size, run.root.string(),
+        std::chrono::duration<double>(for_first_to_come).count()));
+  }
   const std::string host_of_first = meeting.wait("host", deadline);
   if (!std::filesystem::exists(plan_.rendezvous)) {
     throw std::runtime_error(fmt::format(

@@ -2,6 +2,7 @@
 // and the other ranks wait for it.
 #pragma once
 
+#include <chrono>
 #include <optional>
 
 #include "harness/protocol/case_info.hpp"
@@ -21,7 +22,8 @@ class ForeignWorld {
   /// - the run directory has been used before,
   /// - rank 0 does not come, or
   /// - rank 0 could not make the world. Then the text has its reason.
-  ForeignWorld(const protocol::Identity& identity, const CommandLine& line, const protocol::Listing& listing);
+  ForeignWorld(const protocol::Identity& identity, const CommandLine& line, const protocol::Listing& listing,
+               std::chrono::milliseconds for_first_to_come = 2 * protocol::joining_limit);
 
   const protocol::WorldPlan& plan() const { return plan_; }
 

@@ -3,12 +3,15 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 
 #include "harness/cases/bound_case.hpp"
 #include "harness/runner/case_end.hpp"
 #include "harness/runner/command_line.hpp"
+#include "harness/runner/foreign.hpp"
 #include "harness/runner/launcher_search.hpp"
+#include "tests/runner/world_driver.hpp"
 
 using namespace shardproof;
 using Catch::Matchers::ContainsSubstring;
@@ -217,6 +220,18 @@ TEST_CASE("Arguments") {
         Arguments{"--warm", "--subject", "s", "--seed", "1"}}) {
     CHECK_THROWS_AS(parse(wrong), runner::UsageError);
   }
+}
+
+TEST_CASE("A rank of mpirun that waits in vain for rank 0 says so") {
+  const test::TemporaryDirectory folder;
+  protocol::Listing listing;
+  listing.cases.push_back({.id = "a/case[W=3]", .suite = "a", .world_size = 3});
+  runner::CommandLine line;
+  line.run_directory = (folder.path() / "run").string();
+  const protocol::Identity second{.rank = 1, .world_size = 3, .launcher = "mpirun", .variables = {}, .job = {}};
+  CHECK_THROWS_WITH(runner::ForeignWorld(second, line, listing, std::chrono::milliseconds(1)),
+                    ContainsSubstring("rank 0 of 3 has not begun in " + line.run_directory.string()) &&
+                        ContainsSubstring("within 0.001 s: did the launcher start it"));
 }
 
 namespace {
