@@ -44,6 +44,7 @@ Words options_of_run(const reports::Report& report, const Words& argv, bool choo
   if (chooses_placement || report.worlds.empty()) return words;
   if (const Words launcher = given(report.head.argv, "--launcher"); !launcher.empty()) {
     take("--launcher");
+    take("--join-timeout");
     take("--host-silence");
     if (launcher.back().find(ranks_word) == std::string::npos) take("--ranks");  // the one size that it starts
   }

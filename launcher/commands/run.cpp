@@ -207,6 +207,9 @@ class RunCommand final : public Subcommand {
                   "or 'torchrun --no-python --nproc-per-node {ranks}'. {ranks} becomes the size of the world. Without "
                   "it, --ranks selects the one size that the command starts. Ranks on several hosts need --fabric mpi "
                   "(docs/clusters.md).");
+    options.value(course_group, "--join-timeout", texts_.join_timeout, "TIME",
+                  "With --launcher: the command has this time to start all ranks of a world. The default is 30 s. Give "
+                  "more time, for example 10min, where it waits for nodes, or where programs start slowly.");
     options.value(course_group, "--host-silence", texts_.host_silence, "TIME",
                   "With --launcher, and ranks on several hosts: a host that sends nothing for this time is lost. The "
                   "default is 0.8 s. Give more time, for example 10s, where hosts are overloaded or their network "
@@ -271,6 +274,10 @@ class RunCommand final : public Subcommand {
     if (!texts_.rank_wrapper && !texts_.wrap_ranks.empty())
       throw CommandError(usage, "--wrap-ranks without --rank-wrapper: there is no command to start these ranks");
     if (texts_.launcher) convert_launcher(*texts_.launcher);
+    if (texts_.join_timeout) {
+      if (!texts_.launcher) throw CommandError(usage, "--join-timeout without --launcher: no command starts the ranks");
+      options_.plan.join_timeout = span_of_time("--join-timeout", *texts_.join_timeout);
+    }
     if (texts_.host_silence) {
       if (!texts_.launcher) throw CommandError(usage, "--host-silence without --launcher: all ranks are on this host");
       options_.plan.host_silence = span_of_time("--host-silence", *texts_.host_silence);
@@ -515,8 +522,8 @@ class RunCommand final : public Subcommand {
     std::string message_format = "text";
     std::string order = "listed", shard = "1/1", repeat = "1", jobs = "1", retries = "0", max_hangs = "5";
     bool no_warm = false;
-    std::optional<std::string> seed, debug, nccl_faults, generated, rank_wrapper, launcher, host_silence, skip_code,
-        slowest;
+    std::optional<std::string> seed, debug, nccl_faults, generated, rank_wrapper, launcher, join_timeout, host_silence,
+        skip_code, slowest;
     bool nccl_tap = false;
     std::vector<std::string> output, wrap_ranks;
   };

@@ -130,7 +130,7 @@ std::optional<Ranks::Failure> ForeignRanks::start() {
     for (Rank& rank : ranks_) rank.state = State::ended;
     return Failure{.rank = 0, .why = error.what()};
   }
-  join_by_ = Clock::now() + launch_.joining;
+  join_by_ = Clock::now() + launch_.join_timeout;
   return std::nullopt;
 }
 
@@ -520,12 +520,16 @@ std::string ForeignRanks::what_has_not_come() const {
   if (const std::vector<int> ranks = awaited(); !ranks.empty())
     return fmt::format("the command has not started {}", base::rank_list(ranks));
   const std::vector<int> missing = hub_->core().missing();
-  std::string hosts;
+  std::string guards;
+  int count = 0;
   for (const Host& host : hosts_) {
     const bool has_page = std::ranges::find(missing, host.ranks.front()) == missing.end();
-    if (host.rendezvous.empty() || !has_page) hosts += (hosts.empty() ? "" : ", ") + host.name;
+    if (!host.rendezvous.empty() && has_page) continue;
+    guards += fmt::format("{}rank {} on {}", guards.empty() ? "" : ", ", host.ranks.front(), host.name);
+    ++count;
   }
-  return fmt::format("the guard of the first rank on {} has not joined the launcher's hub", hosts);
+  return fmt::format("the {} of {} not joined the launcher's hub", count == 1 ? "guard" : "guards",
+                     guards + (count == 1 ? " has" : " have"));
 }
 
 /// These ranks will not run. The first reason stays.
@@ -640,7 +644,8 @@ Deadline ForeignRanks::deadline() const {
 void ForeignRanks::check_deadlines() {
   const Deadline now = Clock::now();
   if (now >= join_by_)
-    give_up(fmt::format("{} within {}", what_has_not_come(), seconds_text(launch_.joining)), alive(*this, plan_.size));
+    give_up(fmt::format("{} within {} (--join-timeout)", what_has_not_come(), seconds_text(launch_.join_timeout)),
+            alive(*this, plan_.size));
   if (now >= terminate_at_) {
     terminate_at_ = Deadline::max();
     if (command_) command_->signal_group(SIGTERM);

@@ -335,6 +335,7 @@ Plan plan(const Listing& listing, const PlanOptions& options) {
   result.tap = options.tap;
   result.jobs = options.jobs;
   result.launcher = options.launcher;
+  result.join_timeout = options.join_timeout;
   result.host_silence = options.host_silence;
   result.partial = lacks_usual_cases(cases, listing);
   // Cases that ask for threads get their own worlds, unless all ranks are threads anyway.

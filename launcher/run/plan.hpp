@@ -70,6 +70,8 @@ struct PlanOptions {
   int cores = 0;
   int jobs = 1;  ///< worlds that may run at the same time
   std::string launcher;  ///< a command that starts the ranks of a world; empty: the launcher starts them
+  /// With `launcher`: the time for the command to start all ranks of a world.
+  std::chrono::milliseconds join_timeout = protocol::joining_limit;
   /// With `launcher`: a host whose guards send nothing for this time is lost.
   std::chrono::milliseconds host_silence = default_host_silence;
   Copies copies = Copies::all;
@@ -86,6 +88,7 @@ struct Plan {
   std::optional<NcclTap> tap;  ///< as in the options
   int jobs = 1;  ///< as in the options
   std::string launcher;  ///< as in the options
+  std::chrono::milliseconds join_timeout = protocol::joining_limit;  ///< as in the options
   std::chrono::milliseconds host_silence = default_host_silence;  ///< as in the options
   bool partial = false;  ///< the worker has cases that are not selected
 };

@@ -88,6 +88,7 @@ class Run {
                 .debug = monitor.debug,
                 .wrapper = monitor.wrapper,
                 .launcher = plan.launcher,
+                .join_timeout = plan.join_timeout,
                 .host_silence = plan.host_silence,
                 .output_of = monitor.output_of,
                 .names_world = plan.jobs > 1,

@@ -41,6 +41,8 @@ struct WorldLaunch {
   /// A command of the user, such as mpirun, that starts the ranks of a world (foreign_ranks.hpp). Empty: this process
   /// starts them.
   std::string launcher;
+  /// With `launcher`: the time for the command to start all ranks of a world.
+  std::chrono::milliseconds join_timeout = protocol::joining_limit;
   /// With `launcher`: a host whose guards send nothing for this time is lost.
   std::chrono::milliseconds host_silence{};
   std::vector<int> output_of;  ///< Ranks whose output is shown while they run.

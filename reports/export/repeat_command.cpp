@@ -57,9 +57,9 @@ std::string program(const std::vector<std::string>& argv) {
 std::string repeat_command(const CaseResult& result, const Report& report, bool with_waivers) {
   const auto& argv = report.head.argv;
   if (argv.size() > 1 && argv[1] == "play") return play_again(argv);
-  std::vector<std::string_view> options{"--worker",     "--subject",     "--fabric",      "--fault",
-                                        "--timeout",    "--nccl-faults", "--scenario",    "--rank-wrapper",
-                                        "--wrap-ranks", "--launcher",    "--host-silence"};
+  std::vector<std::string_view> options{"--worker",     "--subject",     "--fabric",       "--fault",
+                                        "--timeout",    "--nccl-faults", "--scenario",     "--rank-wrapper",
+                                        "--wrap-ranks", "--launcher",    "--join-timeout", "--host-silence"};
   if (with_waivers) options.emplace_back("--waivers");
   // A command for one size.
   const auto launcher = words_given(argv, std::array<std::string_view, 1>{"--launcher"}, {});

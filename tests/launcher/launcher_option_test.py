@@ -283,6 +283,9 @@ class LauncherOption(unittest.TestCase):
         self.assert_refused(
             self.run_under(None, "good", "--host-silence", "2s"), r"--host-silence without --launcher", code=2
         )
+        self.assert_refused(
+            self.run_under(None, "good", "--join-timeout", "2s"), r"--join-timeout without --launcher", code=2
+        )
         run = self.run_under(foreign(), "good", "--host-silence", "0")
         self.assert_refused(run, r"--host-silence 0: a time from 0\.001 to 10000000 seconds, such as 0\.5s", code=2)
 
