@@ -13,6 +13,7 @@
 #include "harness/base/json_text.hpp"
 #include "harness/base/rank_list.hpp"
 #include "harness/protocol/environment.hpp"
+#include "harness/protocol/events.hpp"
 #include "launcher/files/output.hpp"
 #include "launcher/files/small_file.hpp"
 #include "launcher/process/random_token.hpp"
@@ -239,10 +240,15 @@ void ForeignRanks::take_progress_from_stream(int rank) {
   const reports::RankStream stream = reports::read_rank_stream(directory_.rank_stream(rank));
   control::Progress progress = page_.progress(rank);
   const std::uint64_t begun = stream.cases.size();
-  const bool is_in_case = begun > 0 && !stream.cases.back().ended;
-  const std::uint64_t over = begun - (is_in_case ? 1 : 0);
-  if (over < progress.cases_ended) return;  // the stream of this rank is damaged
-  progress.cases_ended = over;
+  bool is_in_case = begun > 0 && !stream.cases.back().ended;
+  if (begun < progress.cases_ended + (is_in_case ? 1 : 0)) return;  // the stream of this rank is damaged
+  // The end of a guard's connection is seen before the kernel kills its rank. If that end has released the rank, the
+  // rank dies in that case.
+  if (begun > 0 && !is_in_case) {
+    const protocol::event::CaseEnded& last = *stream.cases.back().ended;
+    is_in_case = last.outcome == protocol::Outcome::released && last.culprit == rank;
+  }
+  progress.cases_ended = begun - (is_in_case ? 1 : 0);
   progress.position = is_in_case ? static_cast<std::int64_t>(stream.cases.back().started.position) : -1;
   progress.left = stream.complete;
   page_.report(rank, progress);

@@ -48,6 +48,16 @@ def ranks_with(run, case_id, outcome):
     return [rank for rank, entry in enumerate(case["ranks"]) if entry["outcome"] == outcome]
 
 
+def tcp_sockets(process):
+    """The descriptors of the process's connections."""
+    tables = [pathlib.Path(f"/proc/{process}/net/{name}").read_text() for name in ("tcp", "tcp6")]
+    nodes = {line.split()[9] for table in tables for line in table.splitlines()[1:]}
+    for link in pathlib.Path(f"/proc/{process}/fd").iterdir():
+        found = re.fullmatch(r"socket:\[(\d+)\]", os.readlink(link))
+        if found and found[1] in nodes:
+            yield link.name
+
+
 def left_by(run):
     """The directories of hosts that are left of a run."""
     plans = [json.loads(plan.read_text()) for plan in run.folder.glob("worlds/*/plan-*.json")]
@@ -257,6 +267,27 @@ class SeveralHosts(unittest.TestCase):
         self.assert_crashed(
             run, r"rank 2 on n1 died by signal 9 \(SIGKILL, because its guard on n1 ended\) in spread/waits", [2]
         )
+
+    @unittest.skipUnless(os.geteuid() == 0 and shutil.which("gdb"), "only root's gdb stops any process")
+    def test_a_rank_that_is_released_before_the_end_of_its_guard_ends_it(self):
+        """The connection of a guard that is killed ends a moment before the kernel kills its rank."""
+
+        def act(_):
+            guard, go_on = self.guards[3], pathlib.Path(self.folder) / "go_on"
+            end = [word for socket in tcp_sockets(guard) for word in ("-ex", f"call (int)shutdown({socket}, 2)")]
+            wait = f"shell until [ -e {go_on} ]; do sleep 0.01; done"
+            gdb = subprocess.Popen(
+                ["gdb", "-nx", "-batch", "-p", str(guard), *end, "-ex", wait],
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+            stream = next(pathlib.Path(self.folder).glob("*/run/worlds/0/ranks/rank-3.jsonl"))
+            wait_for(lambda: '"released"' in stream.read_text())
+            os.kill(guard, signal.SIGKILL)
+            go_on.touch()
+            gdb.wait(60)
+
+        self.assert_crashed(self.waits(act), r"SIGKILL, because its guard on n1 ended\) in spread/waits", [3])
 
     def kill_host(self, first):
         for rank in (first, first + 1):
