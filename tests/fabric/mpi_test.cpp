@@ -106,6 +106,34 @@ TEST_CASE("mpi: an abort releases the ranks in a call, and later calls say that 
   CHECK(mailboxes.unfinished_sends() == 0);
 }
 
+TEST_CASE("mpi: each rank reports a mismatch, although the first rank aborts the case before its verdict arrives") {
+  const std::uint64_t seed = Catch::getSeed();
+  INFO("replay with --rng-seed " << seed);
+  for (int round = 0; round < rounds(20); ++round) {
+    Mailboxes mailboxes(3, seed + static_cast<std::uint64_t>(round));
+    const Body differ = [](Side& side) {
+      const std::string text = thrown_by<Mismatch>([&] { side.world->all_reduce(iota(0, 3 + side.rank)); });
+      expect_contains(text, "rank 0 asks for all_reduce of 3 f32 (sum), rank 1 for all_reduce of 4 f32 (sum)");
+      side.control.raise_abort(side.epoch, {side.rank, control::AbortReason::disagreed, text});
+    };
+    CHECK(run_messages(3, differ, mailboxes) == all_well(3));
+  }
+}
+
+TEST_CASE("mpi: a mismatch in one group soon releases the ranks that wait in another") {
+  Mailboxes mailboxes(3, Catch::getSeed());
+  const Body differ = [](Side& side) {
+    const auto pair = side.world->split(side.rank < 2 ? 0 : -1, 0, "pair");
+    if (!pair) {
+      const std::string text = thrown_by<control::Released>([&] { side.world->barrier(); });
+      return expect_contains(text, "group pair");
+    }
+    const std::string text = thrown_by<Mismatch>([&] { pair->all_reduce(iota(0, 3 + side.rank)); });
+    side.control.raise_abort(side.epoch, {side.rank, control::AbortReason::disagreed, text});
+  };
+  CHECK(run_messages(3, differ, mailboxes) == all_well(3));
+}
+
 TEST_CASE("mpi: an abort at any time leaves no send and no rank behind") {
   const std::uint64_t seed = Catch::getSeed();
   INFO("replay with --rng-seed " << seed);

@@ -190,6 +190,9 @@ void MpiGroup::move_bytes(const Request& request, const Transfer& transfer) {
 
 namespace {
 
+/// The longest wait for the verdict of a mismatch that has ended the case.
+constexpr std::chrono::milliseconds verdict_limit{20};
+
 /// Counts the rank as waiting, and searches for a deadlock now and then. Short waits cost nothing.
 class LongWait {
  public:
@@ -234,10 +237,27 @@ void MpiGroup::wait_for_messages(const Request& request, std::string_view sign) 
     if (!messenger().has_operations()) return;
     const auto time = std::chrono::steady_clock::now();
     if (pause.sleeps() && context().detect_deadlock) wait.look(time);
-    context().control->check(epoch());
+    try {
+      context().control->check(epoch());
+    } catch (const control::Released& released) {
+      // The first rank of this group may have found the mismatch. Then its verdict is on the way.
+      const bool may_come = released.abort().reason == control::AbortReason::disagreed;
+      if (!may_come || !messages_come_by(std::min(give_up, time + verdict_limit))) throw;
+      return;
+    }
     if (time > give_up) throw control::DeadlineExceeded(late(request, time - now, sign));
     pause.once();
   }
+}
+
+bool MpiGroup::messages_come_by(control::Deadline limit) {
+  PollPause pause;
+  while (messenger().has_operations()) {
+    if (messenger().advance()) continue;
+    if (std::chrono::steady_clock::now() > limit) return false;
+    pause.once();
+  }
+  return true;
 }
 
 std::string MpiGroup::late(const Request& request, std::chrono::nanoseconds waited, std::string_view sign) const {

@@ -48,6 +48,7 @@ class MpiGroup final : public CheckedGroup {
   void move_bytes(const Request& request, const Transfer& transfer);
   /// Waits until all messages have been sent and received. `sign`: for the text, what is missing.
   void wait_for_messages(const Request& request, std::string_view sign);
+  bool messages_come_by(control::Deadline limit);
   std::string late(const Request& request, std::chrono::nanoseconds waited, std::string_view sign) const;
   [[noreturn]] void refuse_old_message(std::uint32_t epoch) const;
 
