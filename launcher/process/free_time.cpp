@@ -68,9 +68,9 @@ void FreeTime::look(const std::vector<ThreadLook>& threads, Deadline now) {
       continue;
     }
     Thread thread = found->second;
-    // The system counts a wait for a processor only when it is over.
-    const bool still_waits = look.state == 'R' && look.ran == thread.last.ran;
-    if (!still_waits) thread.free += std::max(nanoseconds(0), passed - (look.waited - thread.last.waited));
+    // The system counts a wait for a processor only when it is over. So a thread that may wait now has only run.
+    const nanoseconds ran = look.ran - thread.last.ran, waited = look.waited - thread.last.waited;
+    thread.free += look.state == 'R' ? ran : std::max(ran, passed - waited);
     thread.last = look;
     known.emplace(look.thread, thread);
   }

@@ -65,7 +65,7 @@ class MovedWorld {
     return records;
   }
 
-  /// Moves one rank that can go on. Returns false when there is none.
+  /// Moves one rank that can go on. Returns false if no rank can.
   bool step() {
     std::vector<int> movable;
     for (int rank = 0; rank < size(); ++rank) {
@@ -155,7 +155,7 @@ class MovedWorld {
   std::vector<std::vector<int>> groups_;
 };
 
-/// What the records of a world must show.
+/// Compares the records of a world with the world.
 void check(const MovedWorld& world) {
   const auto records = world.records();
   const auto epoch = control::epoch_of_deadlock(records);
