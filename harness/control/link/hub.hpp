@@ -51,8 +51,6 @@ class Hub {
   std::vector<Guest> take_guests() { return std::exchange(guests_, {}); }
 
   const HubCore& core() const { return core_; }
-  /// After the end of all ranks, the owner keeps the hub until no page is connected, so that each one leaves in order.
-  bool has_connections() const { return !peers_.empty(); }
 
  private:
   struct Peer {

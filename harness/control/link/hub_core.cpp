@@ -292,15 +292,6 @@ void HubCore::handle(LinkId id, Link& /*link*/, const FlightWanted& wanted) {
   }
 }
 
-void HubCore::handle(LinkId id, Link& link, const Bye& /*bye*/) {
-  if (doom_ && !started_) {  // its ranks never began
-    for (const int rank : link.hello.ranks) rank_gone(rank);
-  }
-  drop(id, "it said goodbye before its ranks had ended");
-  send(id, Bye{});
-  sends_.closed.push_back(id);
-}
-
 // -- Deadlock ---------------------------------------------------------------------------------------------------------
 
 void HubCore::handle(LinkId /*id*/, Link& link, const Waits& /*waits*/) {

@@ -48,7 +48,7 @@ class HubCore {
 
   Sends connected(LinkId link, const Hello& hello, Deadline now);
   Sends received(LinkId link, const Message& message, Deadline now);
-  /// The connection ended. It is in order after a Bye, or when all ranks of the page have ended.
+  /// The connection ended. It is in order when all ranks of the page have ended.
   Sends lost(LinkId link, std::string_view why, Deadline now);
   Sends time_passed(Deadline now);
   /// When to call `time_passed`. nullopt: no page is connected.
@@ -92,7 +92,6 @@ class HubCore {
   void handle(LinkId id, Link& link, const ProbeReply& reply);
   void handle(LinkId id, Link& link, const FlightWanted& wanted);
   void handle(LinkId id, Link& link, const Flight& flight);
-  void handle(LinkId id, Link& link, const Bye& bye);
   template <class Other>
   void handle(LinkId id, Link& link, const Other& other);
 

@@ -138,7 +138,7 @@ struct Note {
   std::string text;
 };
 
-/// The last message of a side. `why`: the hub refuses the page. Empty for an orderly end.
+/// From the hub, as its last message: why it refuses the page.
 struct Bye {
   std::string why;
 };

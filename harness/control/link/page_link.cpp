@@ -74,7 +74,7 @@ void PageLink::exchange(Deadline now) {
   } catch (const BadMessage& bad) {
     return lose(bad.what());
   }
-  if (const auto& bye = side_.goodbye()) return bye->why.empty() ? end() : lose("it refuses this host: " + bye->why);
+  if (const auto& bye = side_.goodbye()) return lose("it refuses this host: " + bye->why);
   if (const auto& over = hub_->over()) lose(*over);
 }
 
@@ -87,13 +87,6 @@ void PageLink::report_news(Deadline now) {
 void PageLink::send(const Message& message) {
   if (!hub_) return;
   hub_->send(message);
-  hub_->flush();
-}
-
-void PageLink::leave() {
-  if (!hub_) return end();
-  hub_->send(Bye{});
-  hub_->end_sending();
   hub_->flush();
 }
 

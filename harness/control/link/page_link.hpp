@@ -42,9 +42,6 @@ class PageLink {
   PageSide& side() { return side_; }
   /// For FlightWanted.
   void send(const Message& message);
-  /// Leaves the world in order, once all ranks have ended, or where none has started. Then call `handle_events` until
-  /// `is_over`.
-  void leave();
 
   bool is_over() const { return is_over_; }
   /// Why the world was lost for this page, or why it could not join. The page is doomed then.

@@ -136,7 +136,7 @@ class SimulatedWorld {
   struct Page {
     std::string name;
     std::vector<int> ranks;
-    bool is_connected = false, is_cut = false, said_bye = false, knows_all_ended = false;
+    bool is_connected = false, is_cut = false, has_left = false, knows_all_ended = false;
     bool is_mute = false;  ///< its messages vanish, and no end of the connection is seen
     std::uint64_t decided = 0, votes_sent = 0;
     std::optional<std::pair<std::uint32_t, Abort>> abort;
@@ -171,7 +171,7 @@ class SimulatedWorld {
 
   void to_hub(std::size_t of, Message message) {
     Page& page = pages_[of];
-    if (page.is_cut || page.is_mute || page.said_bye) return;
+    if (page.is_cut || page.is_mute || page.has_left) return;
     page.to_hub = std::max(page.to_hub, now_ + delay(slowness(of)));
     events_.emplace(page.to_hub, [this, of, message = std::move(message)]() mutable {
       if (pages_[of].is_mute) return;
@@ -265,13 +265,13 @@ class SimulatedWorld {
   void apply(std::size_t /*of*/, const Ended& /*ended*/) {}
   void apply(std::size_t of, const AllEnded& /*all*/) {
     pages_[of].knows_all_ended = true;
-    to_hub(of, Bye{});
-    pages_[of].said_bye = true;
+    pages_[of].has_left = true;
+    after(delay(5), [this, of] {
+      pages_[of].is_connected = false;
+      take(core_.lost(of, "end of the connection", now_));
+    });
   }
-  void apply(std::size_t of, const Bye& bye) {
-    expect_that(bye.why.empty(), "the hub refuses a page: " + bye.why);
-    pages_[of].is_connected = false;
-  }
+  void apply(std::size_t /*of*/, const Bye& bye) { throw Finding("the hub refuses a page: " + bye.why); }
   void apply(std::size_t of, const Probe& probe) {
     if (!all_wait(of)) {
       pages_[of].waits_sent = pages_[of].last_look = 0;
