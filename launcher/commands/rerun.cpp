@@ -10,7 +10,7 @@
 
 #include "harness/protocol/world_plan.hpp"
 #include "launcher/launcher.hpp"
-#include "launcher/run/foreign_ranks.hpp"
+#include "launcher/run/foreign_command.hpp"
 #include "reports/export/command_line_words.hpp"
 
 namespace shardproof::launcher {

@@ -30,7 +30,7 @@
 #include "launcher/process/machine.hpp"
 #include "launcher/run/demands.hpp"
 #include "launcher/run/feature_pairs.hpp"
-#include "launcher/run/foreign_ranks.hpp"
+#include "launcher/run/foreign_command.hpp"
 #include "launcher/run/preparation.hpp"
 #include "launcher/run/run.hpp"
 #include "launcher/run/run_events.hpp"

@@ -6,14 +6,12 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <system_error>
 #include <utility>
 
 #include "harness/base/json_text.hpp"
 #include "harness/base/rank_list.hpp"
 #include "harness/protocol/environment.hpp"
-#include "harness/protocol/events.hpp"
 #include "launcher/files/output.hpp"
 #include "launcher/files/small_file.hpp"
 #include "launcher/process/random_token.hpp"
@@ -21,7 +19,6 @@
 #include "launcher/run/evidence.hpp"
 #include "launcher/run/guard.hpp"
 #include "launcher/terminal/duration_text.hpp"
-#include "reports/merge/rank_stream.hpp"
 
 namespace shardproof::launcher {
 
@@ -32,35 +29,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// The keys of the poller, above all rank numbers and below those of the evidence.
-constexpr std::uint64_t command_key = std::uint64_t{1} << 24, hub_key = command_key + 1, watch_key = command_key + 2,
-                        page_link_key = command_key + 3, first_link = command_key + 16;
-
 /// The time for the command to end by itself after its guards.
 constexpr std::chrono::seconds ending_limit{10};
-/// The time from the first measure against the guards to SIGTERM for the command, and from one measure to the next.
-constexpr std::chrono::seconds between_measures{1};
 
-/// In a spread world, from the end of a guard's connection to the decision what was lost: the guard, or its whole host.
-/// The processes of a host that is shut down do not end all at once.
-constexpr std::chrono::milliseconds settling{100};
 /// The longest wait for guards that read the records of crashes, after the last rank has ended.
 constexpr std::chrono::nanoseconds saving_limit = CrashEvidence::time_limit + std::chrono::seconds(1);
-/// The longest wait for the flight records of other hosts. They come within milliseconds, but a guard on a busy host may
-/// get no processor for a while. Then old records would show a rank that goes on as one that is stuck.
-constexpr std::chrono::seconds flight_limit{1};
-
-/// The text for a shell, which adds the guard to the command. The shell's process becomes that of a plain command: so
-/// signals reach it, and its end is exact. A command that sets variables first, or has several parts, needs the shell.
-std::string shell_text(std::string_view command) {
-  const std::size_t begin = std::min(command.find_first_not_of(" \t\n"), command.size());
-  command = command.substr(begin, command.find_last_not_of(" \t\n") + 1 - begin);
-  const std::string_view first = command.substr(0, command.find_first_of(" \t\n"));
-  const bool is_plain =
-      first.find('=') == std::string_view::npos && command.find_first_of(";&|\n") == std::string_view::npos;
-  return fmt::format("{}{} \"$@\"", is_plain ? "exec " : "", command);
-}
-
 /// The variables of the ranks that this process's own environment does not have.
 GuardOrder order_for(const WorldLaunch& launch, const std::string& addresses) {
   GuardOrder order{.worker = launch.worker, .addresses = addresses, .environment = {}};
@@ -78,13 +51,6 @@ GuardOrder order_for(const WorldLaunch& launch, const std::string& addresses) {
 
 }  // namespace
 
-std::string launcher_command(std::string command, int world_size) {
-  const std::string size = std::to_string(world_size);
-  for (std::size_t at = 0; (at = command.find(ranks_word, at)) != std::string::npos; at += size.size())
-    command.replace(at, sizeof ranks_word - 1, size);
-  return command;
-}
-
 ForeignRanks::ForeignRanks(const protocol::WorldPlan& plan, const protocol::WorldDirectory& directory,
                            const WorldLaunch& launch, control::ControlPage& page, Poller& poller)
     : plan_(plan),
@@ -92,9 +58,9 @@ ForeignRanks::ForeignRanks(const protocol::WorldPlan& plan, const protocol::Worl
       launch_(launch),
       page_(page),
       poller_(poller),
-      command_line_(launcher_command(launch.launcher, plan.size)),
       here_(protocol::host_identity(protocol::own_variable)),
       key_(random_token()),
+      command_(launcher_command(launch.launcher, plan.size), poller, command_key),
       ranks_(static_cast<std::size_t>(plan.size)),
       next_link_(first_link),
       alive_(plan.size) {}
@@ -116,16 +82,7 @@ std::optional<Ranks::Failure> ForeignRanks::start() {
     poller_.add(hub_->descriptor(), hub_key);
     write_secret(directory_.key(), key_, 2);
     write_own_file(directory_.guard_order(), base::dump_document(order_for(launch_, hub_->addresses())) + "\n", 2);
-    Command command{
-        .program = "/bin/sh",
-        .arguments = {"-c", shell_text(command_line_), "sh", std::filesystem::read_symlink("/proc/self/exe").string(),
-                      "guard", "--join", std::filesystem::absolute(directory_.root).string()},
-        .environment = {},
-        .standard_output = log.get(),
-        .standard_error = log.get()};
-    for (char** entry = environ; *entry != nullptr; ++entry) command.environment.emplace_back(*entry);
-    command_.emplace(Process::spawn(command));
-    poller_.add(command_->descriptor(), command_key);
+    command_.start(directory_.root, log);
   } catch (const std::system_error& error) {
     alive_ = 0;
     for (Rank& rank : ranks_) rank.state = State::ended;
@@ -153,7 +110,7 @@ std::vector<Ranks::Ended> ForeignRanks::collect(const std::vector<std::uint64_t>
   for (const std::uint64_t key : ready) {
     if (links_.contains(key)) read_reports(key);
   }
-  if (is_ready(command_key) && command_) take_end_of_command();
+  if (is_ready(command_key) && command_.runs()) take_end_of_command();
   take_lost_hosts();
   check_deadlines();
 
@@ -190,87 +147,11 @@ Ranks::Ended ForeignRanks::ended(const RankEnd& end) const {
                        (end.code == end.asked_signal || end.code == SIGKILL)};
 }
 
-/// The end of a rank that is not on the page, because its guard or its host was lost.
-std::optional<Ranks::Ended> ForeignRanks::find_lost(int rank, Deadline now) {
-  const bool lost_guard = has_lost_guard(rank);
-  // The kernel kills a rank together with its guard (world/lifeline.hpp).
-  const auto killed = [rank](std::string reason) {
-    return Ended{.rank = rank, .end = {.signalled = true, .code = SIGKILL}, .reason = std::move(reason)};
-  };
-  const auto killed_by_command = [&] {
-    Ended end = killed(fmt::format("because the command of --launcher ended with {}", describe(*command_end_)));
-    end.was_asked = true;
-    return end;
-  };
-  if (!is_spread()) {
-    if (!lost_guard) return std::nullopt;
-    return command_end_ ? killed_by_command() : killed("because its guard ended");
-  }
-  const Host& host = hosts_[at(rank).host];
-  if (host.lost && at(rank).reported_end) {
-    take_progress_from_stream(rank);
-    return ended(*at(rank).reported_end);
-  }
-  const bool is_silent = host.lost && host.lost->is_silent;
-  if (!lost_guard && !is_silent) return std::nullopt;
-  if (!is_silent && now < at(rank).guard_lost_at + settling) return std::nullopt;
-  take_progress_from_stream(rank);
-  if (!is_silent && is_lost_by_command(rank)) return killed_by_command();
-  if (is_silent || is_lost_with_host(rank)) {
-    Ended end = killed(fmt::format("because host {} with {} was lost{}", host.name, base::rank_list(host.lost->ranks),
-                                   is_silent ? ": " + host.lost->why : ""));
-    // The doom of its world may have released the rank from its case before. Its death is none of the next case.
-    const auto doom = page_.doomed();
-    end.was_asked = doom && doom->culprit != rank && page_.progress(rank).position < 0;
-    return end;
-  }
-  Ended end = killed(fmt::format("because its guard on {} ended", host.name));
-  end.was_asked = at(rank).follows;
-  return end;
-}
-
-/// Whether the end of the command explains the end of the rank's guard. mpirun ends with a code once a guard is lost.
-bool ForeignRanks::is_lost_by_command(int rank) const {
-  if (!command_end_) return false;
-  return command_end_->signalled || (!is_lost_with_host(rank) && at(rank).guard_lost_at >= command_ended_at_);
-}
-
-/// The last progress of a rank may be lost with its host's connection.
-void ForeignRanks::take_progress_from_stream(int rank) {
-  const reports::RankStream stream = reports::read_rank_stream(directory_.rank_stream(rank));
-  control::Progress progress = page_.progress(rank);
-  const std::uint64_t begun = stream.cases.size();
-  bool is_in_case = begun > 0 && !stream.cases.back().ended;
-  if (begun < progress.cases_ended + (is_in_case ? 1 : 0)) return;  // the stream of this rank is damaged
-  // The end of a guard's connection is seen before the kernel kills its rank. If that end has released the rank, the
-  // rank dies in that case.
-  if (begun > 0 && !is_in_case) {
-    const protocol::event::CaseEnded& last = *stream.cases.back().ended;
-    is_in_case = last.outcome == protocol::Outcome::released && last.culprit == rank;
-  }
-  progress.cases_ended = begun - (is_in_case ? 1 : 0);
-  progress.position = is_in_case ? static_cast<std::int64_t>(stream.cases.back().started.position) : -1;
-  progress.left = stream.complete;
-  page_.report(rank, progress);
-}
-
-/// Whether all guards of a host have ended at once, without a word about their ranks. Where the rank is the only one of
-/// its host, that shows no more than the end of its guard.
-bool ForeignRanks::is_lost_with_host(int rank) const {
-  const Host& host = hosts_[at(rank).host];
-  return host.lost && host.lost->ranks.size() > 1 && !has_guards(host) &&
-         std::ranges::none_of(host.lost->ranks, [this](int other) { return at(other).reported_end.has_value(); });
-}
-
-bool ForeignRanks::has_guards(const Host& host, int except) const {
-  return std::ranges::any_of(host.ranks, [&](int rank) { return rank != except && !has_lost_guard(rank); });
-}
-
 std::string ForeignRanks::reason_of(const RankEnd& end) const {
   if (end.asked_by == RankEnd::AskedBy::none || !end.signalled) return {};
-  if (!command_end_ && end.asked_by == RankEnd::AskedBy::launcher) return {};
-  return command_end_ ? fmt::format("because the command of --launcher ended with {}", describe(*command_end_))
-                      : "sent to its guard";
+  if (!command_.end() && end.asked_by == RankEnd::AskedBy::launcher) return {};
+  return command_.end() ? fmt::format("because the command of --launcher ended with {}", describe(*command_.end()))
+                        : "sent to its guard";
 }
 
 void ForeignRanks::accept_guards() {
@@ -353,54 +234,6 @@ void ForeignRanks::all_have_joined() {
   spread();
 }
 
-/// Whether all ranks are on one host, which has the launcher's memory. The launcher may have another name for it: Slurm
-/// names nodes only for its own processes.
-bool ForeignRanks::are_on_this_host() const {
-  return std::ranges::all_of(ranks_, [this](const Rank& rank) {
-    return rank.identity == ranks_.front().identity && rank.identity.boot == here_.boot &&
-           rank.identity.memory == here_.memory;
-  });
-}
-
-void ForeignRanks::spread() {
-  for (int rank = 0; rank < plan_.size; ++rank) {
-    const auto has_rank = [&](const Host& host) { return at(host.ranks.front()).identity == at(rank).identity; };
-    auto host = std::ranges::find_if(hosts_, has_rank);
-    if (host == hosts_.end()) host = hosts_.insert(host, {.name = at(rank).identity.name});
-    host->ranks.push_back(rank);
-    at(rank).host = static_cast<std::size_t>(host - hosts_.begin());
-  }
-  if (const std::string why = refusal_of_fabric(); !why.empty()) return give_up(why, alive(*this, plan_.size));
-  try {
-    make_directory(directory_.store());
-    page_link_.emplace(page_, control::link::PageLink::Settings{
-                                  .addresses = hub_->addresses(),
-                                  .secret = key_,
-                                  .hello = {.world_size = plan_.size, .host = here_.name, .watches = true}});
-    poller_.add(page_link_->descriptor(), page_link_key);
-  } catch (const std::exception& error) {
-    return give_up(fmt::format("the launcher cannot reach its own hub: {}", error.what()), alive(*this, plan_.size));
-  }
-  for (const Host& host : hosts_)
-    links_.at(at(host.ranks.front()).link)
-        .link.send(GuardRequest{.what = GuardRequest::What::lead, .ranks = host.ranks});
-}
-
-/// Why the ranks of these hosts cannot reach each other. Empty: they can.
-std::string ForeignRanks::refusal_of_fabric() const {
-  if (hosts_.size() < 2 || plan_.fabric == protocol::mpi_fabric) return {};
-  std::string text;
-  for (const Host& host : hosts_)
-    text += fmt::format("{}{} {} on {}", text.empty() ? "" : ", ", base::rank_list(host.ranks),
-                        host.ranks.size() == 1 ? "is" : "are", host.name);
-  std::set<std::string> names;
-  for (const Host& host : hosts_) names.insert(host.name);
-  return fmt::format("{}{}; the fabric {} reaches one host; {}", text,
-                     names.size() < hosts_.size() ? ", each with its own /dev/shm" : "", plan_.fabric,
-                     plan_.fabric == protocol::shm_fabric ? fmt::format("use --fabric {}", protocol::mpi_fabric)
-                                                          : "let the command start all ranks on one");
-}
-
 void ForeignRanks::start_ranks() {
   has_started_ = true;
   join_by_ = Deadline::max();
@@ -415,70 +248,7 @@ void ForeignRanks::start_ranks() {
   }
 }
 
-// -- Hosts ------------------------------------------------------------------------------------------------------------
-
-void ForeignRanks::advance_hub() {
-  if (!hub_) return;
-  hub_->handle_events();
-  accept_guards();
-  if (!page_link_) return;
-  page_link_->handle_events();
-  const bool all_ready = std::ranges::none_of(hosts_, [](const Host& host) { return host.rendezvous.empty(); });
-  if (!has_started_ && unstarted_.ranks.empty() && alive_ > 0 && all_ready && page_link_->side().start()) start_ranks();
-}
-
-void ForeignRanks::take_lost_hosts() {
-  if (!page_link_) return;
-  const std::vector<control::link::HostLost>& lost = page_link_->side().lost_hosts();
-  for (; seen_lost_hosts_ < lost.size(); ++seen_lost_hosts_) {
-    const control::link::HostLost& one = lost[seen_lost_hosts_];
-    if (!one.ranks.empty()) lose_host(hosts_[at(one.ranks.front()).host], one);
-  }
-  // Without the hub, no page hears of the others.
-  if (!page_link_->lost()) return;
-  for (Host& host : hosts_) {
-    if (!host.lost) lose_host(host, {.host = host.name, .ranks = host.ranks, .why = *page_link_->lost()});
-  }
-}
-
-void ForeignRanks::lose_host(Host& host, const control::link::HostLost& lost) {
-  host.lost = lost;
-  if (lost.is_silent) end_command_at(Clock::now() + between_measures);  // The command cannot end its processes there.
-  const std::string text =
-      fmt::format("host {} with {} was lost: {}", host.name, base::rank_list(lost.ranks), lost.why);
-  for (const int rank : host.ranks) {
-    if (has_lost_guard(rank)) continue;
-    // The guards of a host that lost only its lead guard can still end their ranks.
-    if (lost.is_silent) drop(at(rank).link);
-    else links_.at(at(rank).link).link.send(GuardRequest{.what = GuardRequest::What::release, .text = text});
-  }
-}
-
-std::optional<std::vector<protocol::FlightRecord>> ForeignRanks::flight_records() {
-  if (!is_spread() || !page_link_) return std::nullopt;
-  // A page sends the records of a world that ends by itself, before its ranks leave their calls.
-  if (!page_.doomed() && has_started_) {
-    std::uint64_t missing = 0;
-    for (const Host& host : hosts_) missing += host.lost ? 0 : host.ranks.size();
-    const std::uint64_t wanted = page_link_->side().flights_received() + missing;
-    const Deadline until = Clock::now() + flight_limit;
-    page_link_->send(control::link::FlightWanted{});
-    Poller both;
-    both.add(hub_->descriptor(), hub_key);
-    both.add(page_link_->descriptor(), page_link_key);
-    while (page_link_->side().flights_received() < wanted && !page_link_->is_over() && !page_.doomed() &&
-           Clock::now() < until) {
-      hub_->handle_events();
-      page_link_->handle_events();
-      both.wait(std::min(until, page_link_->deadline().value_or(until)));
-    }
-  }
-  return page_link_->side().flight_records();
-}
-
-std::optional<std::filesystem::path> ForeignRanks::store() const {
-  return is_spread() ? std::optional(directory_.store()) : std::nullopt;
-}
+// -- Evidence ---------------------------------------------------------------------------------------------------------
 
 void ForeignRanks::collect_evidence() {
   for (int rank = 0; rank < plan_.size; ++rank) {
@@ -498,20 +268,16 @@ std::optional<Deadline> ForeignRanks::evidence_deadline() const {
 
 void ForeignRanks::take_end_of_command() {
   advance_hub();  // A guard may have come before.
-  command_end_ = command_->collect();
-  if (!command_end_) return;
-  command_ended_at_ = Clock::now();
-  poller_.remove(command_->descriptor());
-  command_.reset();
+  if (!command_.collect()) return;
   if (!has_started_)
-    give_up(
-        fmt::format(
-            "the command ended with {} before {}{}", describe(*command_end_),
-            awaited().empty() ? "the ranks began" : "it started " + base::rank_list(awaited()),
-            command_end_->signalled || command_end_->code != 0 ? "" : ": it has to stay until its ranks have ended"),
-        alive(*this, plan_.size));
+    give_up(fmt::format("the command ended with {} before {}{}", describe(*command_.end()),
+                        awaited().empty() ? "the ranks began" : "it started " + base::rank_list(awaited()),
+                        command_.end()->signalled || command_.end()->code != 0
+                            ? ""
+                            : ": it has to stay until its ranks have ended"),
+            alive(*this, plan_.size));
   // The guards see the end of their parent, and end their ranks. A parent between them and the command may live on.
-  end_command_at(Clock::now() + between_measures);
+  command_.end_at(Clock::now() + ForeignCommand::between_measures);
 }
 
 std::vector<int> ForeignRanks::awaited() const {
@@ -554,10 +320,10 @@ void ForeignRanks::give_up(const std::string& why, const std::vector<int>& ranks
   const std::string words = last_words(log);
   unstarted_ = {.ranks = ranks,
                 .why = why,
-                .output = fmt::format("(the command: {}; its output: {}){}{}", command_line_, log,
+                .output = fmt::format("(the command: {}; its output: {}){}{}", command_.line(), log,
                                       words.empty() ? "\nit printed nothing" : "\nits last lines:\n", words)};
   for (const int rank : ranks) end_rank(rank);
-  end_command_at(Clock::now() + between_measures);
+  command_.end_at(Clock::now() + ForeignCommand::between_measures);
 }
 
 Ranks::Unstarted ForeignRanks::take_unstarted() { return std::exchange(unstarted_, {}); }
@@ -581,7 +347,7 @@ bool ForeignRanks::all_have_saved() const {
 /// Each guard now ends, and with them the command.
 void ForeignRanks::close_links() {
   is_closing_ = true;
-  end_command_at(Clock::now() + ending_limit);
+  command_.end_at(Clock::now() + ending_limit);
   for (const Host& host : hosts_) ask_to_leave(host);
   for (auto& [key, link] : links_) {
     if (!is_spread() || link.rank < 0) link.link.send(GuardRequest{.what = GuardRequest::What::leave});
@@ -626,16 +392,10 @@ void ForeignRanks::drop(std::uint64_t key) {
   }
 }
 
-void ForeignRanks::end_command_at(Deadline at) {
-  terminate_at_ = std::min(terminate_at_, at);
-  kill_at_ = std::min(kill_at_, terminate_at_ + between_measures);
-  abandon_at_ = std::min(abandon_at_, kill_at_ + Process::unkillable_after);
-}
-
 Deadline ForeignRanks::deadline() const {
   if (!unstarted_.ranks.empty()) return Clock::now();
   if (is_over()) return Deadline::max();
-  Deadline first = std::min({join_by_, terminate_at_, kill_at_, abandon_at_});
+  Deadline first = std::min(join_by_, command_.deadline());
   if (!is_closing_) first = std::min(first, saved_by_);
   if (hub_) first = std::min(first, hub_->deadline().value_or(Deadline::max()));
   if (page_link_) first = std::min(first, page_link_->deadline().value_or(Deadline::max()));
@@ -652,25 +412,12 @@ void ForeignRanks::check_deadlines() {
   if (now >= join_by_)
     give_up(fmt::format("{} within {} (--join-timeout)", what_has_not_come(), seconds_text(launch_.join_timeout)),
             alive(*this, plan_.size));
-  if (now >= terminate_at_) {
-    terminate_at_ = Deadline::max();
-    if (command_) command_->signal_group(SIGTERM);
-  }
-  if (now >= kill_at_) {
-    kill_at_ = Deadline::max();
-    if (command_) command_->signal_group(SIGKILL);
+  const ForeignCommand::Due due = command_.take_measures(now);
+  if (due.kill_guards) {
     for (auto& [key, link] : links_)
       link.link.send(GuardRequest{.what = GuardRequest::What::signal, .signal = SIGKILL});
   }
-  if (now >= abandon_at_) {
-    abandon_at_ = Deadline::max();
-    if (command_) {
-      poller_.remove(command_->descriptor());
-      command_->abandon();
-      command_.reset();
-    }
-    while (is_closing_ && !links_.empty()) drop(links_.begin()->first);
-  }
+  while (due.drop_guards && is_closing_ && !links_.empty()) drop(links_.begin()->first);
 }
 
 void ForeignRanks::signal_all(int number) noexcept {
@@ -678,7 +425,7 @@ void ForeignRanks::signal_all(int number) noexcept {
     if (at(rank).state == State::joined && !has_lost_guard(rank))
       links_.at(at(rank).link).link.send(GuardRequest{.what = GuardRequest::What::signal, .signal = number});
   }
-  if (number == SIGKILL) end_command_at(Clock::now() + between_measures);
+  if (number == SIGKILL) command_.end_at(Clock::now() + ForeignCommand::between_measures);
   if (!has_started_) give_up("the world ended before the command started its ranks", alive(*this, plan_.size));
 }
 

@@ -1,6 +1,7 @@
 // The ranks of a world that a command of the user starts (`run --launcher 'mpirun -n {ranks}'`). The command starts a
 // guard for each rank (guard.hpp). Guards connect to this object, and report the ends of their ranks on the control
-// page. A running world (run/world.cpp) owns it.
+// page. A running world (run/world.cpp) owns it. foreign_command.hpp has the command, and foreign_hosts.cpp has what
+// concerns hosts.
 //
 // The command has to start exactly one guard for each rank, in time. Only then the guards start their ranks. Otherwise
 // all ranks are unstarted, for a reason that the user can repair.
@@ -10,6 +11,7 @@
 // connected, too, and shows all ranks.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -26,18 +28,12 @@
 #include "harness/protocol/run_directory.hpp"
 #include "harness/protocol/world_plan.hpp"
 #include "launcher/process/poller.hpp"
-#include "launcher/process/process.hpp"
+#include "launcher/run/foreign_command.hpp"
 #include "launcher/run/guard_link.hpp"
 #include "launcher/run/ranks.hpp"
 #include "launcher/run/world.hpp"
 
 namespace shardproof::launcher {
-
-/// The word in the command that becomes the number of ranks.
-inline constexpr char ranks_word[] = "{ranks}";
-
-/// The command for a world of this size.
-std::string launcher_command(std::string command, int world_size);
 
 class ForeignRanks final : public Ranks {
  public:
@@ -50,7 +46,9 @@ class ForeignRanks final : public Ranks {
   bool is_one_process() const override { return false; }
   bool is_alive(int rank) const override { return at(rank).state != State::ended; }
   bool all_have_ended() const override { return alive_ == 0; }
-  bool is_over() const override { return alive_ == 0 && !command_ && links_.empty() && unstarted_.ranks.empty(); }
+  bool is_over() const override {
+    return alive_ == 0 && !command_.runs() && links_.empty() && unstarted_.ranks.empty();
+  }
   pid_t pid(int rank) const override;
   control::Deadline deadline() const override;
   bool shows_end(const std::vector<std::uint64_t>& ready) const override;
@@ -133,14 +131,20 @@ class ForeignRanks final : public Ranks {
   /// Names the guards, or the pages of hosts, that the start of the ranks waits for.
   std::string what_has_not_come() const;
   void give_up(const std::string& why, const std::vector<int>& ranks);
-  void end_command_at(control::Deadline at);
+
+  // The keys of the poller, above all rank numbers and below those of the evidence.
+  static constexpr std::uint64_t command_key = std::uint64_t{1} << 24, hub_key = command_key + 1,
+                                 watch_key = command_key + 2, page_link_key = command_key + 3,
+                                 first_link = command_key + 16;
+  /// In a spread world, from the end of a guard's connection to the decision what was lost: the guard, or its whole
+  /// host. The processes of a host that is shut down do not end all at once.
+  static constexpr std::chrono::milliseconds settling{100};
 
   const protocol::WorldPlan& plan_;
   const protocol::WorldDirectory& directory_;
   const WorldLaunch& launch_;
   control::ControlPage& page_;
   Poller& poller_;
-  std::string command_line_;
   std::optional<control::PageWatch> watch_;
   const protocol::HostIdentity here_;
   std::string key_;
@@ -149,9 +153,7 @@ class ForeignRanks final : public Ranks {
   std::vector<Host> hosts_;  ///< Empty: the world is not spread, or not all guards have come.
   std::size_t seen_lost_hosts_ = 0;
   control::Deadline evidence_by_ = control::Deadline::max(), saved_by_ = control::Deadline::max();
-  std::optional<Process> command_;
-  std::optional<Exit> command_end_;
-  control::Deadline command_ended_at_{};  ///< when this process saw it
+  ForeignCommand command_;
   std::vector<Rank> ranks_;
   std::map<std::uint64_t, Link> links_;  ///< to guards
   std::uint64_t next_link_;
@@ -160,9 +162,6 @@ class ForeignRanks final : public Ranks {
   bool is_closing_ = false;  ///< No rank lives: guards and the command are asked to end.
   Unstarted unstarted_;
   control::Deadline join_by_ = control::Deadline::max();
-  // The measures against the command and the guards, in this order.
-  control::Deadline terminate_at_ = control::Deadline::max(), kill_at_ = control::Deadline::max(),
-                    abandon_at_ = control::Deadline::max();
 };
 
 }  // namespace shardproof::launcher
