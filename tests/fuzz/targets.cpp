@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "harness/base/json_parse.hpp"
+#include "harness/control/link/addresses.hpp"
 #include "harness/control/link/message.hpp"
 #include "harness/protocol/case_filter.hpp"
 #include "harness/protocol/events.hpp"
@@ -26,6 +27,7 @@
 #include "harness/scenario/scenario_json.hpp"
 #include "harness/trace/nccl_listing.hpp"
 #include "launcher/process/gpus.hpp"
+#include "launcher/run/guard_link.hpp"
 #include "reports/diff/diff.hpp"
 #include "reports/explain/explanation.hpp"
 #include "reports/explain/nccl_calls.hpp"
@@ -375,6 +377,57 @@ void link_message(std::string_view input) {
   } catch (const link::BadMessage& bad) {
     require(!std::string_view(bad.what()).empty(), "a refusal says why");
   }
+}
+
+namespace {
+
+/// Long texts are cut when they are written. So what was written once is stable.
+template <class Message>
+void guard_message_as(const nlohmann::ordered_json& json) {
+  Message read;
+  try {
+    read = json.get<Message>();
+  } catch (const std::invalid_argument&) {
+    return;
+  } catch (const nlohmann::json::exception&) {
+    return;
+  }
+  const auto again = nlohmann::ordered_json(read).get<Message>();
+  require(nlohmann::ordered_json(again).get<Message>() == again, "a message of a guard reads as it was written");
+}
+
+}  // namespace
+
+void guard_message(std::string_view input) {
+  nlohmann::ordered_json json;
+  try {
+    json = base::parse_json(input);
+  } catch (const std::invalid_argument&) {
+    return;
+  } catch (const nlohmann::json::exception&) {
+    return;
+  }
+  guard_message_as<launcher::GuardReport>(json);
+  guard_message_as<launcher::GuardRequest>(json);
+}
+
+void hub_addresses(std::string_view input) {
+  namespace link = control::link;
+  const auto written = [](const std::vector<link::Address>& addresses) {
+    std::string text;
+    for (const link::Address& address : addresses) text += link::to_string(address) + ' ';
+    return text;
+  };
+  std::vector<link::Address> addresses;
+  try {
+    addresses = link::parse_addresses(input);
+  } catch (const std::invalid_argument&) {
+    return;
+  }
+  const std::string text = written(addresses);
+  require(written(link::parse_addresses(text)) == text, "addresses read as they were written");
+  for (const link::Address& address : addresses)
+    require(!link::host_of(address.bytes).empty(), "a host has an address");
 }
 
 }  // namespace shardproof::fuzz

@@ -50,12 +50,18 @@ void compiled_plan(std::string_view input);
 /// Reads frames of the connection between hosts. Throws BadMessage only. Every message has one written form.
 void link_message(std::string_view input);
 
+/// Reads JSON of a guard or of its launcher. Throws std::invalid_argument or nlohmann's exceptions only. A message is
+/// stable.
+void guard_message(std::string_view input);
+/// Throws std::invalid_argument only. Addresses of a hub are stable.
+void hub_addresses(std::string_view input);
+
 struct Target {
   std::string_view name;
   void (*run)(std::string_view input);
 };
 
-inline constexpr std::array<Target, 15> targets{{{"parse_line", parse_line},
+inline constexpr std::array<Target, 17> targets{{{"parse_line", parse_line},
                                                  {"rank_stream", rank_stream},
                                                  {"report", report},
                                                  {"diff", diff},
@@ -69,6 +75,8 @@ inline constexpr std::array<Target, 15> targets{{{"parse_line", parse_line},
                                                  {"nccl_calls", nccl_calls},
                                                  {"nccl_faults", nccl_faults},
                                                  {"compiled_plan", compiled_plan},
-                                                 {"link_message", link_message}}};
+                                                 {"link_message", link_message},
+                                                 {"guard_message", guard_message},
+                                                 {"hub_addresses", hub_addresses}}};
 
 }  // namespace shardproof::fuzz
