@@ -75,7 +75,10 @@ std::vector<Message> Connection::exchange() {
   } catch (const BadMessage& bad) {
     end(fmt::format("it sent {}", bad.what()));
   }
-  if (saw_end_) end("its end of the connection is closed");
+  if (saw_end_) {
+    end(step_ == Step::awaits_welcome ? "it did not take this host's proof: it may have another secret"
+                                      : "its end of the connection is closed");
+  }
   if (!over_) flush();
   return messages;
 }

@@ -458,6 +458,20 @@ TEST_CASE("a wrong secret, garbage and silence cost only their own connection") 
   CHECK_FALSE(first.page.doomed());
 }
 
+TEST_CASE("a search with a wrong secret says so") {
+  Hub hub(hub_for(2));
+  Loop loop;
+  loop.add(hub);
+  const std::string addresses = hub.addresses();
+  ReadySet ready;
+  HubSearch search(addresses.substr(addresses.rfind(' ') + 1), "another secret", Steady::now() + 10s, ready, 0);
+  CHECK(loop.until([&] {
+    CHECK_FALSE(search.advance(Steady::now()));
+    return !search.answers().ends_with("no answer");
+  }));
+  CHECK_THAT(search.answers(), ContainsSubstring("it did not take this host's proof: it may have another secret"));
+}
+
 TEST_CASE("a flood from one address pushes out no stranger of another address") {
   Hub hub(hub_for(2));
   Loop loop;
