@@ -7,6 +7,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -40,6 +41,13 @@ bool is_abandoned(const std::filesystem::path& directory) {
   if (!lock || ::fstat(lock.get(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_uid != geteuid())
     return false;
   return ::flock(lock.get(), LOCK_EX | LOCK_NB) == 0;
+}
+
+/// Its owner was killed before it made the lock, or after it had removed the lock.
+bool is_old_and_own(const std::filesystem::path& directory) {
+  struct stat status{};
+  return ::lstat(directory.c_str(), &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == geteuid() &&
+         ::time(nullptr) - status.st_mtime > 60;
 }
 
 std::filesystem::path place_for(int world_size) {
@@ -79,9 +87,12 @@ void remove_abandoned(const std::filesystem::path& place) {
   std::error_code ignored;  // another owner may be removing the same directory
   for (const auto& entry : std::filesystem::directory_iterator(place, ignored)) {
     const std::string name = entry.path().filename().string();
-    if (!name.starts_with(prefix) || name.size() != prefix.size() + random_part.size() || !is_abandoned(entry.path()))
-      continue;
-    std::filesystem::remove_all(entry.path(), ignored);
+    if (!name.starts_with(prefix) || name.size() != prefix.size() + random_part.size()) continue;
+    if (is_abandoned(entry.path())) {
+      std::filesystem::remove_all(entry.path(), ignored);
+    } else if (is_old_and_own(entry.path())) {
+      ::rmdir(entry.path().c_str());  // only if it is empty
+    }
   }
 }
 

@@ -31,8 +31,8 @@ class RendezvousDirectory {
 };
 
 /// Removes directories that killed owners left in `place`; nothing else would free their memory. It skips a directory
-/// without a lock or with a held lock. It also skips a directory younger than a minute, whose owner may be about to
-/// take the lock.
+/// with a held lock, and one with files and no lock. It also skips a directory younger than a minute, whose owner may
+/// be about to take the lock.
 void remove_abandoned(const std::filesystem::path& place);
 
 /// True when `directory` is a memory file system that has `bytes` left.

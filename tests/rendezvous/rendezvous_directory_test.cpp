@@ -53,8 +53,17 @@ TEST_CASE("a killed owner's directory is removed, any other directory is not") {
   std::filesystem::last_write_time(pipe, std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
   const base::FileDescriptor held(::open(lock_of(place / "shardproof-alive").c_str(), O_RDONLY | O_CLOEXEC));
   REQUIRE(::flock(held.get(), LOCK_EX | LOCK_NB) == 0);
+  // An owner that was killed before it made the lock, or after it had removed the lock.
+  make("shardproof-hollow", false, false);
+  make("shardproof-filled", false, false);
+  std::ofstream{place / "shardproof-filled" / "file"};
+  for (const char* name : {"shardproof-hollow", "shardproof-filled"})
+    std::filesystem::last_write_time(place / name,
+                                     std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
   rendezvous::remove_abandoned(place);
   CHECK_FALSE(std::filesystem::exists(place / "shardproof-killed"));
+  CHECK_FALSE(std::filesystem::exists(place / "shardproof-hollow"));
+  CHECK(std::filesystem::exists(place / "shardproof-filled"));
   for (const char* name : {"shardproof-alive", "shardproof-young", "shardproof-foreign", "shardproof-pipe", "another"})
     CHECK(std::filesystem::exists(place / name));
   rendezvous::remove_abandoned(place / "nowhere");
