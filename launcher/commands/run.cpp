@@ -64,7 +64,7 @@ constexpr HelpText run_help{
         "Exit codes, the first that applies:\n"
         "    128+N  Signal N interrupted the run.\n"
         "    2      The command line is wrong, no case is selected, or output cannot be written.\n"
-        "    3      The worker failed, or its ranks did not meet.\n"
+        "    3      The worker failed, or its ranks did not start or did not meet.\n"
         "    4      A rank crashed or hung.\n"
         "    5      Evidence is missing or corrupt, or ranks disagree.\n"
         "    1      A case failed.\n"
