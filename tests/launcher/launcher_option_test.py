@@ -273,7 +273,6 @@ class LauncherOption(unittest.TestCase):
             ("--debug", "0"),
             ("--rank-wrapper", "nice"),
             ("--fabric", "thread"),
-            ("--device", "cuda"),
         ):
             with self.subTest(options):
                 run = self.run_under(foreign(), "good", *options)

@@ -193,7 +193,8 @@ def command():
     with tempfile.TemporaryDirectory() as directory:
         apart = "sh -c 'SLURMD_NODENAME=n$PMI_RANK$OMPI_COMM_WORLD_RANK exec \"$@\"' sh"
         _, code, output = on_tables(directory, "gpu/works", "--launcher", f"{start} {apart}")
-        assert code == 3 and "the fabric nccl reaches one host; let the command start all ranks on one" in output, output
+        assert code == 3, output
+        assert "the fabric nccl reaches one host; let the command start all ranks on one" in output, output
 
 
 {"suite": suite, "contract": contract, "trouble": trouble, "lost": lost, "command": command}[part]()
