@@ -28,8 +28,8 @@ struct Copier {
 /// What has become of a warm process.
 struct WarmEnd {
   std::optional<int> code;  ///< The exit code of this process. nullopt: it is a rank now
-  /// Of a rank, for `wait_for_launcher`. Until then the rank may write its own logs and its own stream, but must not
-  /// reach other ranks or run code of a user: the launcher may still start another process in its place.
+  /// Of a rank, for `wait_for_launcher`. Before that, the rank may write its own logs and stream. It must not reach
+  /// other ranks or run code of a user, because the launcher may still start another process in its place.
   base::FileDescriptor gate;
 };
 

@@ -104,7 +104,7 @@ class Explore(Exploring):
             (("--subject", "reference,nobody"), "unknown subject 'nobody'"),
             (("--subject", "reference,reference+nothing"), "unknown fault 'nothing'"),
             (("--subject", "reference,reference", "--without", "tea"), '"tea" is unknown; there is timeline'),
-            (("--subject", "reference,reference", "--for", "soon"), "--for soon: a time of up to"),
+            (("--subject", "reference,reference", "--for", "soon"), "--for soon: a time from 0.001 to"),
             (("--subject", "reference,reference", "--rounds", "0"), "--rounds 0: a whole number"),
             (("--subject", "reference,reference", "--out", "full"), "is not empty"),
             (("--subject", "reference,reference", "more"), "unexpected argument 'more'"),
