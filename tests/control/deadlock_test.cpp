@@ -15,11 +15,10 @@
 #include "tests/rounds.hpp"
 
 using namespace shardproof;
-
-namespace {
-
 using What = protocol::FlightEntry::What;
 using State = protocol::FlightEntry::State;
+
+namespace {
 
 /// A world in one case. Each rank makes calls in groups, one after the other, then meets all others at the end of the
 /// case, and leaves. A meeting is over when all of its members have come, whatever a record says.

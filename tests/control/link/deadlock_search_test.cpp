@@ -1,5 +1,6 @@
 // The hub's search for a deadlock over several hosts, message by message. hub_core_test.cpp has whole simulated worlds.
 #include <algorithm>
+#include <array>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
@@ -57,11 +58,13 @@ FlightRecord gone_in_order() {
   return and_then(std::move(record), {.what = What::left});
 }
 
+constexpr std::array<LinkId, 3> three_hosts{0, 1, 2};
+
 /// A hub, and three hosts with a rank each. The host of a rank answers probes with that rank's record.
 class ThreeHosts {
  public:
   explicit ThreeHosts(std::vector<FlightRecord> of_ranks) : records(std::move(of_ranks)) {
-    for (const LinkId host : {0, 1, 2}) {
+    for (const LinkId host : three_hosts) {
       hub.connected(host, {.world_size = 3, .host = name_of_host(host), .ranks = {static_cast<int>(host)}}, now);
       for (std::uint64_t ping = 1; ping <= 4; ++ping) take(hub.received(host, Pong{ping, 0}, now));
     }
@@ -69,7 +72,7 @@ class ThreeHosts {
   }
 
   void say_that_all_wait() {
-    for (const LinkId host : {0, 1, 2}) send(host, Waits{});
+    for (const LinkId host : three_hosts) send(host, Waits{});
   }
   void send(LinkId host, const Message& message) { take(hub.received(host, message, now)); }
   void lose(LinkId host) { take(hub.lost(host, "end of the connection", now)); }
@@ -78,7 +81,7 @@ class ThreeHosts {
   bool answer_probe() {
     const auto probe = std::exchange(probe_, std::nullopt);
     if (!probe) return false;
-    for (const LinkId host : {0, 1, 2}) answer(host, *probe);
+    for (const LinkId host : three_hosts) answer(host, *probe);
     return true;
   }
   void answer(LinkId host, std::uint64_t probe) {
@@ -240,8 +243,8 @@ TEST_CASE("an agreement that is decided ends the search") {
   ThreeHosts world({calling(left_two), calling(right_two), calling(all_three)});
   world.say_that_all_wait();
   const std::uint64_t probe = world.probe().value();
-  for (const LinkId host : {0, 1, 2}) world.send(host, Votes{1, {{}}});
-  for (const LinkId host : {0, 1, 2}) world.answer(host, probe);
+  for (const LinkId host : three_hosts) world.send(host, Votes{1, {{}}});
+  for (const LinkId host : three_hosts) world.answer(host, probe);
   world.pass(seconds(4));
   CHECK(world.probe() == probe);
   CHECK(world.aborted.empty());
