@@ -22,7 +22,7 @@ namespace shardproof::launcher {
 
 class CrashEvidence {
  public:
-  static constexpr std::chrono::seconds time_limit{5};
+  static constexpr std::chrono::seconds time_limit{20};
 
   /// Writes `rank-N.crash` for each rank that has no record, and starts one child process that reads the records of all
   /// others. The child writes their files, the ranks that caused the end first. This object uses `key` of the poller.
