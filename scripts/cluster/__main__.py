@@ -2,6 +2,7 @@
 import argparse
 import pathlib
 import random
+import signal
 import sys
 import tempfile
 import time
@@ -17,6 +18,8 @@ def main():
     parser.add_argument("--seed", type=int, default=random.randrange(1_000_000), help="of the moments of kills")
     given = parser.parse_args()
     build = given.root / "build"
+    # Runs inherit it. A shell starts this script without SIGINT if it runs in the background.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="shardproof-cluster-") as name:
         folder = pathlib.Path(name)
