@@ -62,13 +62,13 @@ class CouldNotGoOn : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// What is the same in all worlds of a program.
+/// The parts that all worlds of a program share.
 struct CommonProgram {
   cases::CaseTable cases;
   world::Host host = world::this_host();
 };
 
-/// What all ranks of a world of our launcher share. A warm process prepares it for ranks that are its copies.
+/// The parts that all ranks of a world of our launcher share. A warm process prepares them for its copies.
 struct CommonWorld {
   WorldPlan plan;
   std::vector<BoundCase> played;  ///< if the plan makes cases

@@ -25,7 +25,7 @@ struct Copier {
   std::function<pid_t()> fork;
 };
 
-/// What has become of a warm process.
+/// How a call of `stay_warm` ended.
 struct WarmEnd {
   std::optional<int> code;  ///< The exit code of this process. nullopt: it is a rank now
   /// Of a rank, for `wait_for_launcher`. Before that, the rank may write its own logs and stream. It must not reach

@@ -21,8 +21,8 @@ namespace shardproof::launcher {
 
 /// Raises this process's limit of open files for `ranks` ranks in `worlds` simultaneous worlds. Each rank needs a
 /// descriptor, and the usual limit equals the size of the largest world. Throws CommandError if the limit cannot be
-/// raised that far. `has_hub`: other commands start the ranks, and strangers may take a part of the
-/// limit (control/link/hub.hpp).
+/// raised that far. `has_hub`: a command starts the ranks, and strangers may take a part of the limit
+/// (control/link/hub.hpp).
 void allow_descriptors(int ranks, std::size_t worlds, bool has_hub);
 
 class RankProcesses final : public Ranks {
