@@ -197,3 +197,15 @@ TEST_CASE("the records of a world show a deadlock exactly when no rank can go on
   CHECK(stuck > 50);
   CHECK(well > 50);
 }
+
+TEST_CASE("a rank that waits in a group that its record has forgotten is in no known deadlock") {
+  std::vector<protocol::FlightRecord> records(2);
+  for (std::uint64_t rank = 0; rank < 2; ++rank) {
+    records[rank].groups = {{.id = 1 + rank, .name = "pair", .members = {0, 1}}};
+    records[rank].entries = {{.what = What::case_begun},
+                             {.what = What::call, .place = 5, .group = 1 + rank, .since_ns = 1, .meetings = 1}};
+  }
+  CHECK(control::epoch_of_deadlock(records) == 5U);
+  records[1].groups.clear();
+  CHECK_FALSE(control::epoch_of_deadlock(records));
+}
