@@ -155,7 +155,7 @@ std::string ForeignRanks::reason_of(const RankEnd& end) const {
 }
 
 void ForeignRanks::accept_guards() {
-  for (control::link::Hub::Guest& guest : hub_->take_guests()) {
+  for (control::link::Acceptor::Arrival& guest : hub_->take_guests()) {
     if (is_closing_) continue;  // The guard sees the end of the connection.
     const std::uint64_t key = next_link_++;
     GuardLink link(std::move(guest));

@@ -91,8 +91,8 @@ GuardLink GuardLink::connect(std::string_view addresses, const std::string& key,
   }
 }
 
-GuardLink::GuardLink(control::link::Hub::Guest guest) : connection_(std::move(guest.connection)) {
-  take(guest.received);
+GuardLink::GuardLink(control::link::Acceptor::Arrival guest) : connection_(std::move(guest.connection)) {
+  take({std::move(guest.first)});
 }
 
 void GuardLink::take(const std::vector<control::link::Message>& messages) {

@@ -16,8 +16,8 @@
 #include <string_view>
 #include <vector>
 
+#include "harness/control/link/acceptor.hpp"
 #include "harness/control/link/connection.hpp"
-#include "harness/control/link/hub.hpp"
 #include "harness/protocol/host_identity.hpp"
 #include "harness/protocol/rank_end.hpp"
 
@@ -79,7 +79,7 @@ class GuardLink {
   /// answer of each address, or std::invalid_argument for addresses that are not valid.
   static GuardLink connect(std::string_view addresses, const std::string& key, std::chrono::nanoseconds limit);
   /// The launcher's side.
-  explicit GuardLink(control::link::Hub::Guest guest);
+  explicit GuardLink(control::link::Acceptor::Arrival guest);
 
   /// Readable when a message, or the end of the connection, has come.
   int descriptor() const { return connection_.descriptor(); }

@@ -11,7 +11,7 @@
 #include <system_error>
 #include <utility>
 
-#include "harness/control/link/hub.hpp"
+#include "harness/control/link/acceptor.hpp"
 #include "harness/protocol/environment.hpp"
 #include "launcher/files/output.hpp"
 #include "launcher/launcher.hpp"
@@ -23,7 +23,7 @@ namespace shardproof::launcher {
 void allow_descriptors(int ranks, std::size_t worlds, bool has_hub) {
   constexpr rlim_t of_a_world = 8, of_our_own = 56;
   const rlim_t own = static_cast<rlim_t>(ranks) + worlds * of_a_world + of_our_own;
-  const rlim_t needed = has_hub ? own + own / (control::link::Hub::part_of_strangers - 1) + 1 : own;
+  const rlim_t needed = has_hub ? own + own / (control::link::Acceptor::part_of_strangers - 1) + 1 : own;
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return;
   limit.rlim_cur = std::min(needed, limit.rlim_max);

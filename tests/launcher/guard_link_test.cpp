@@ -19,6 +19,7 @@
 using namespace shardproof;
 using namespace shardproof::launcher;
 using namespace std::chrono_literals;
+using control::link::Acceptor;
 using control::link::Hub;
 
 namespace {
@@ -31,7 +32,7 @@ struct Launcher {
   void await_guards(std::size_t count) {
     while (links.size() < count) {
       hub.handle_events();
-      for (Hub::Guest& guest : hub.take_guests()) links.emplace_back(std::move(guest));
+      for (Acceptor::Arrival& guest : hub.take_guests()) links.emplace_back(std::move(guest));
     }
   }
 };

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cerrno>
+#include <limits>
 #include <system_error>
 #include <utility>
 
@@ -65,17 +66,24 @@ void Connection::end(std::string why) {
   if (!over_) over_ = std::move(why);
 }
 
-std::vector<Message> Connection::exchange() {
+std::vector<Message> Connection::exchange() { return exchange_some(std::numeric_limits<std::size_t>::max()); }
+
+std::optional<Message> Connection::exchange_one() {
+  std::vector<Message> messages = exchange_some(1);
+  return messages.empty() ? std::nullopt : std::optional(std::move(messages.front()));
+}
+
+std::vector<Message> Connection::exchange_some(std::size_t most) {
   std::vector<Message> messages;
   if (over_ || !finish_connecting()) return messages;
   flush();
   read();
   try {
-    take_frames(messages);
+    take_frames(messages, most);
   } catch (const BadMessage& bad) {
     end(fmt::format("it sent {}", bad.what()));
   }
-  if (saw_end_) {
+  if (saw_end_ && messages.size() < most) {
     end(step_ == Step::awaits_welcome ? "it did not take this host's proof: it may have another secret"
                                       : "its end of the connection is closed");
   }
@@ -136,9 +144,9 @@ void Connection::flush() {
   if (out_.empty() && ends_sending_ && !std::exchange(has_ended_sending_, true)) ::shutdown(socket_.get(), SHUT_WR);
 }
 
-void Connection::take_frames(std::vector<Message>& messages) {
+void Connection::take_frames(std::vector<Message>& messages, std::size_t most) {
   std::string_view rest = in_;
-  while (!over_) {
+  while (!over_ && messages.size() < most) {
     const auto body = first_frame(rest, is_proved() ? most_bytes : most_bytes_of_proof);
     if (!body) break;
     Message message = decode(*body);

@@ -30,10 +30,20 @@ class Connection {
   void send(const Message& message);
   /// Reads and writes what the socket has and takes now. Returns the messages after the proof.
   std::vector<Message> exchange();
+  /// The same, but returns the first message only. Later messages wait for the next call.
+  std::optional<Message> exchange_one();
   /// Writes what the socket takes now.
   void flush();
   /// After the last message: the other side reads the end of the stream once it has read all messages.
   void end_sending() { ends_sending_ = true; }
+
+  /// The socket, and the bytes that were received after the last message, for an owner that goes on without messages.
+  struct Raw {
+    base::FileDescriptor socket;
+    std::string received;
+    std::string unsent;  ///< The owner has to send it first.
+  };
+  Raw release() && { return {std::move(socket_), std::move(in_), std::move(out_)}; }
 
   /// Why the connection is over. nullopt: it is not over.
   const std::optional<std::string>& over() const { return over_; }
@@ -43,7 +53,8 @@ class Connection {
 
   bool finish_connecting();
   void read();
-  void take_frames(std::vector<Message>& messages);
+  std::vector<Message> exchange_some(std::size_t most);
+  void take_frames(std::vector<Message>& messages, std::size_t most);
   void prove_step(const Message& message);
   void queue(const Message& message);
   void end(std::string why);
