@@ -15,8 +15,8 @@
 
 namespace shardproof::testing {
 
-using fabric::mpi::Arrival;
-using fabric::mpi::Operation;
+using fabric::messages::Arrival;
+using fabric::messages::Operation;
 
 namespace {
 
@@ -84,7 +84,7 @@ struct Mailboxes::Shared {
   }
 };
 
-class Mailboxes::Mailbox final : public fabric::mpi::Transport {
+class Mailboxes::Mailbox final : public fabric::messages::Transport {
  public:
   Mailbox(Shared& shared, int rank) : shared_(shared), rank_(rank) {}
   ~Mailbox() override { forget(); }
@@ -186,7 +186,9 @@ Mailboxes::Mailboxes(int size, std::uint64_t seed, int greatest_tag) : shared_(s
 
 Mailboxes::~Mailboxes() = default;
 
-std::unique_ptr<fabric::mpi::Transport> Mailboxes::open(int rank) { return std::make_unique<Mailbox>(*shared_, rank); }
+std::unique_ptr<fabric::messages::Transport> Mailboxes::open(int rank) {
+  return std::make_unique<Mailbox>(*shared_, rank);
+}
 
 void Mailboxes::drop(int rank, int after_sends) {
   const std::lock_guard lock(shared_->mutex);

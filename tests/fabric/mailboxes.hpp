@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "harness/fabric/mpi/transport.hpp"
+#include "harness/fabric/messages/transport.hpp"
 
 namespace shardproof::testing {
 
@@ -19,7 +19,7 @@ class Mailboxes {
   Mailboxes& operator=(const Mailboxes&) = delete;
 
   /// The transport of a rank, for one thread. The mailboxes must outlive it.
-  std::unique_ptr<fabric::mpi::Transport> open(int rank);
+  std::unique_ptr<fabric::messages::Transport> open(int rank);
   /// After so many more sends, the rank is gone: no message reaches it, and it sends none.
   void drop(int rank, int after_sends = 0);
   /// The number of ranks that have finished in order, after a farewell of all.

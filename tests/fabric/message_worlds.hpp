@@ -1,4 +1,4 @@
-// Worlds for tests of the fabric `mpi` without an MPI library: ranks are threads that send messages to each other.
+// Worlds for tests of fabrics of messages: ranks are threads that send messages to each other.
 #pragma once
 
 #include <string>
@@ -9,9 +9,11 @@
 
 namespace shardproof::testing {
 
-/// As `run_threads`, on the fabric `mpi`. The delays of messages are drawn by the seed of the test program.
+/// As `run_threads`, on a fabric of messages: first between mailboxes, whose delays are drawn by the seed of the test
+/// program, and then over TCP. Returns the errors of the first one that has any.
 std::vector<std::string> run_messages(int size, const Body& body, const Settings& settings = {});
-/// With these mailboxes, which the test can ask afterwards.
+/// Between these mailboxes, which the test can ask afterwards.
 std::vector<std::string> run_messages(int size, const Body& body, Mailboxes& mailboxes, const Settings& settings = {});
+std::vector<std::string> run_tcp(int size, const Body& body, const Settings& settings = {});
 
 }  // namespace shardproof::testing

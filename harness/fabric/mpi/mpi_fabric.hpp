@@ -1,27 +1,17 @@
-// MpiFabric is the fabric of ranks on one or several hosts: messages of the MPI library that has started them. It knows
-// no launcher, only the variables that the library's own mpirun sets for its ranks (mpi_library.hpp).
+// MpiFabric is the fabric whose messages the MPI library carries that has started the ranks. It knows no launcher, only
+// the variables that the library's own mpirun sets for its ranks (mpi_library.hpp).
 #pragma once
 
 #include <memory>
 
-#include "harness/fabric/fabric.hpp"
-#include "harness/fabric/mpi/transport.hpp"
+#include "harness/fabric/messages/message_fabric.hpp"
 
 namespace shardproof::fabric {
 
-namespace mpi {
-struct MpiContext;
-}  // namespace mpi
-
-class MpiFabric final : public Fabric {
+class MpiFabric final : public MessageFabric {
  public:
   /// Throws std::runtime_error if the transport's rank and size are not the world's.
-  MpiFabric(const FabricContext& context, std::unique_ptr<mpi::Transport> transport);
-  /// Waits for no rank.
-  std::shared_ptr<Group> join() override;
-
- private:
-  std::shared_ptr<mpi::MpiContext> rank_;
+  MpiFabric(const FabricContext& context, std::unique_ptr<messages::Transport> transport);
 };
 
 }  // namespace shardproof::fabric

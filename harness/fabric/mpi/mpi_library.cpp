@@ -16,6 +16,8 @@ namespace shardproof::fabric::mpi {
 
 namespace {
 
+using messages::Arrival;
+using messages::Operation;
 using protocol::mpich;
 using protocol::open_mpi;
 
@@ -51,7 +53,7 @@ const MpiTable& load(const MpiLibrary& library, const std::filesystem::path& mod
   return table;
 }
 
-class LibraryTransport final : public Transport {
+class LibraryTransport final : public messages::Transport {
  public:
   explicit LibraryTransport(const MpiTable& table) : table_(table) {
     std::array<char, MpiTable::text_bytes> text{};
@@ -133,7 +135,7 @@ std::filesystem::path default_module_folder() {
   return std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path() / "lib/shardproof";
 }
 
-std::unique_ptr<Transport> open_library(const MpiLibrary& library, const std::filesystem::path& folder) {
+std::unique_ptr<messages::Transport> open_library(const MpiLibrary& library, const std::filesystem::path& folder) {
   return std::make_unique<LibraryTransport>(load(library, folder / library.module));
 }
 

@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "harness/fabric/mpi/transport.hpp"
+#include "harness/fabric/messages/transport.hpp"
 #include "harness/protocol/mpi_library.hpp"
 
 namespace shardproof::fabric::mpi {
@@ -27,6 +27,6 @@ std::filesystem::path default_module_folder();
 /// Loads the module for the life of the process, and starts the library in it. It waits for the other ranks. Throws
 /// std::runtime_error with the file and the reason: it does not exist, cannot be loaded, is from another version of
 /// shardproof, or the library does not start.
-std::unique_ptr<Transport> open_library(const MpiLibrary& library, const std::filesystem::path& folder);
+std::unique_ptr<messages::Transport> open_library(const MpiLibrary& library, const std::filesystem::path& folder);
 
 }  // namespace shardproof::fabric::mpi

@@ -1,4 +1,4 @@
-#include "harness/fabric/mpi/mpi_group.hpp"
+#include "harness/fabric/messages/message_group.hpp"
 
 #include <fmt/format.h>
 
@@ -13,11 +13,11 @@
 #include "harness/fabric/transfer.hpp"
 #include "harness/protocol/flight_record.hpp"
 
-namespace shardproof::fabric::mpi {
+namespace shardproof::fabric::messages {
 
 namespace {
 
-constexpr FabricCapabilities mpi_capabilities{
+constexpr FabricCapabilities message_capabilities{
     .rank_ordered = true, .pre_checked = true, .survives_abort = false, .multi_host = true};
 
 /// A rank's request as a message. The requests of `parts` parts of a batch follow it.
@@ -55,23 +55,23 @@ Request part_in(std::span<const std::byte> message, std::size_t i) { return load
 
 }  // namespace
 
-MpiGroup::MpiGroup(std::shared_ptr<const MpiContext> shared, std::string name, std::uint64_t id,
-                   std::vector<int> members, int number)
-    : CheckedGroup(shared, std::move(name), id, std::move(members)), mpi_(std::move(shared)), number_(number) {}
+MessageGroup::MessageGroup(std::shared_ptr<const MessageContext> shared, std::string name, std::uint64_t id,
+                           std::vector<int> members, int number)
+    : CheckedGroup(shared, std::move(name), id, std::move(members)), messages_(std::move(shared)), number_(number) {}
 
-const FabricCapabilities& MpiGroup::capabilities() const { return mpi_capabilities; }
+const FabricCapabilities& MessageGroup::capabilities() const { return message_capabilities; }
 
 // -- Calls ------------------------------------------------------------------------------------------------------------
 
-void MpiGroup::enter(std::uint32_t) {
+void MessageGroup::enter(std::uint32_t) {
   if (messenger().gave_up().empty()) return;
   throw std::runtime_error(
-      fmt::format("group {}: the fabric mpi makes no call after one that ended early. Run this case in a fresh world. "
+      fmt::format("group {}: the fabric {} makes no call after one that ended early. Run this case in a fresh world. "
                   "The earlier call ended with: {}",
-                  name(), messenger().gave_up()));
+                  name(), messages_->fabric, messenger().gave_up()));
 }
 
-Receipt MpiGroup::exchange(const Request& request, CollectiveKind kind, std::span<const Call> calls) {
+Receipt MessageGroup::exchange(const Request& request, CollectiveKind kind, std::span<const Call> calls) {
   try {
     return exchange_messages(request, kind, calls);
   } catch (const Mismatch&) {
@@ -86,7 +86,7 @@ Receipt MpiGroup::exchange(const Request& request, CollectiveKind kind, std::spa
   }
 }
 
-Receipt MpiGroup::exchange_messages(const Request& request, CollectiveKind kind, std::span<const Call> calls) {
+Receipt MessageGroup::exchange_messages(const Request& request, CollectiveKind kind, std::span<const Call> calls) {
   Receipt receipt{request.descriptor.sequence, request.descriptor.ready_ns};
   const std::size_t batch = request.descriptor.kind == CollectiveKind::coalesced ? calls.size() : 0;
   std::size_t announced = 0;  // of the batch
@@ -107,13 +107,13 @@ Receipt MpiGroup::exchange_messages(const Request& request, CollectiveKind kind,
   return receipt;
 }
 
-std::size_t MpiGroup::parts_in_message() const {
+std::size_t MessageGroup::parts_in_message() const {
   return std::clamp<std::size_t>(room_for_requests / static_cast<std::size_t>(size()) / sizeof(Request), 1, 512);
 }
 
 // -- Requests and verdict ---------------------------------------------------------------------------------------------
 
-Verdict MpiGroup::compare(const Request& request, std::span<const Call> parts, std::size_t first_of_batch) {
+Verdict MessageGroup::compare(const Request& request, std::span<const Call> parts, std::size_t first_of_batch) {
   context().control->flight(context().rank).meet();
   const auto mine = messenger().outgoing(request_bytes(parts.size()));
   store(mine, RequestHead{epoch(), static_cast<std::uint32_t>(parts.size()), request});
@@ -137,8 +137,8 @@ Verdict MpiGroup::compare(const Request& request, std::span<const Call> parts, s
   return verdict;
 }
 
-Verdict MpiGroup::judge_requests(const Request& request, std::span<const std::byte> mine, std::size_t parts,
-                                 std::size_t first_of_batch) {
+Verdict MessageGroup::judge_requests(const Request& request, std::span<const std::byte> mine, std::size_t parts,
+                                     std::size_t first_of_batch) {
   const std::size_t most_bytes = request_bytes(parts_in_message());
   const auto message_of = [&](int peer) {
     return peer == 0 ? mine : std::span<const std::byte>(messenger().incoming(peer, most_bytes, size()));
@@ -162,16 +162,16 @@ Verdict MpiGroup::judge_requests(const Request& request, std::span<const std::by
   return verdict;
 }
 
-void MpiGroup::refuse_old_message(std::uint32_t epoch) const {
+void MessageGroup::refuse_old_message(std::uint32_t epoch) const {
   throw std::runtime_error(
       fmt::format("group {}: a message of an earlier case arrived (case {}, now case {}): a call of that case ended "
-                  "early, and the fabric mpi needs a fresh world after it",
-                  name(), epoch, this->epoch()));
+                  "early, and the fabric {} needs a fresh world after it",
+                  name(), epoch, this->epoch(), messages_->fabric));
 }
 
 // -- Bytes ------------------------------------------------------------------------------------------------------------
 
-void MpiGroup::move_bytes(const Request& request, const Transfer& transfer) {
+void MessageGroup::move_bytes(const Request& request, const Transfer& transfer) {
   const Slots slots = messenger().slots(size());
   for (int distance = 1; distance < size(); ++distance) {
     const int from = (rank() + size() - distance) % size();
@@ -225,7 +225,7 @@ class LongWait {
 
 }  // namespace
 
-void MpiGroup::wait_for_messages(const Request& request, std::string_view sign) {
+void MessageGroup::wait_for_messages(const Request& request, std::string_view sign) {
   messenger().advance();
   if (!messenger().has_operations()) return;
   const control::Deadline now = std::chrono::steady_clock::now(), give_up = context().give_up_at(now);
@@ -250,7 +250,7 @@ void MpiGroup::wait_for_messages(const Request& request, std::string_view sign) 
   }
 }
 
-bool MpiGroup::messages_come_by(control::Deadline limit) {
+bool MessageGroup::messages_come_by(control::Deadline limit) {
   PollPause pause;
   while (messenger().has_operations()) {
     if (messenger().advance()) continue;
@@ -260,22 +260,27 @@ bool MpiGroup::messages_come_by(control::Deadline limit) {
   return true;
 }
 
-std::string MpiGroup::late(const Request& request, std::chrono::nanoseconds waited, std::string_view sign) const {
+std::string MessageGroup::late(const Request& request, std::chrono::nanoseconds waited, std::string_view sign) const {
   // Most ranks wait for the first rank alone. The flight records show which ranks it waits for.
   const auto waits = protocol::waits(context().control->flight_records());
   const auto mine =
       std::ranges::find_if(waits, [this](const protocol::PeerWait& wait) { return wait.rank == context().rank; });
-  if (mine != waits.end() && !mine->missing.empty())
-    return CheckedGroup::late(request.descriptor, waited, "there is no sign of", mine->missing);
-  return CheckedGroup::late(request.descriptor, waited, sign, messenger().missing());
+  const bool is_known = mine != waits.end() && !mine->missing.empty();
+  std::string text = CheckedGroup::late(request.descriptor, waited, is_known ? "there is no sign of" : sign,
+                                        is_known ? mine->missing : messenger().missing());
+  for (const int rank : messenger().missing()) {
+    if (const std::string trouble = messenger().transport().trouble(rank); !trouble.empty()) text += "; " + trouble;
+  }
+  return text;
 }
 
 // -- Splitting --------------------------------------------------------------------------------------------------------
 
-std::shared_ptr<Group> MpiGroup::split(int color, int key, std::string_view name) {
+std::shared_ptr<Group> MessageGroup::split(int color, int key, std::string_view name) {
   if (size() == 1) {
     return color < 0 ? nullptr
-                     : std::make_shared<MpiGroup>(mpi_, std::string(name), id(), std::vector<int>{context().rank}, 0);
+                     : std::make_shared<MessageGroup>(messages_, std::string(name), id(),
+                                                      std::vector<int>{context().rank}, 0);
   }
   const std::string tag = fmt::format("split {}", name);
   const Wish wish{color, key};
@@ -294,7 +299,8 @@ std::shared_ptr<Group> MpiGroup::split(int color, int key, std::string_view name
   messenger().next_number = number + 1;
   if (color < 0) return nullptr;
   const std::vector<int> ranks = ranks_of(color, wishes);
-  return std::make_shared<MpiGroup>(mpi_, std::string(name), id_of_part(color, name), world_ranks(ranks), number);
+  return std::make_shared<MessageGroup>(messages_, std::string(name), id_of_part(color, name), world_ranks(ranks),
+                                        number);
 }
 
-}  // namespace shardproof::fabric::mpi
+}  // namespace shardproof::fabric::messages

@@ -1,5 +1,5 @@
-// Transport carries messages of bytes between the ranks of a world. No function waits for another rank. The fabric
-// `mpi` is written against it: an MPI library implements it for ranks on several hosts, and tests have one for threads.
+// Transport carries messages of bytes between the ranks of a world. No function waits for another rank. An MPI library
+// implements it for ranks on several hosts, and so do TCP connections. Tests have one for threads.
 #pragma once
 
 #include <cstddef>
@@ -7,9 +7,10 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
-namespace shardproof::fabric::mpi {
+namespace shardproof::fabric::messages {
 
 /// A send or a receive that was begun and is not over.
 struct Operation {
@@ -46,6 +47,9 @@ class Transport {
   virtual void cancel(Operation& receive) = 0;
   virtual std::optional<Arrival> probe() = 0;
 
+  /// Why no message comes from this rank or goes to it, for texts. Empty: nothing is known.
+  virtual std::string trouble(int) const { return {}; }
+
   // The end: exactly one of the two.
 
   /// All ranks call it, when no operation of any rank is left. It is the only function that may wait for them.
@@ -54,4 +58,4 @@ class Transport {
   virtual void abandon(std::shared_ptr<void> memory) = 0;
 };
 
-}  // namespace shardproof::fabric::mpi
+}  // namespace shardproof::fabric::messages

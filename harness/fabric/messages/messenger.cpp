@@ -1,11 +1,11 @@
-#include "harness/fabric/mpi/messenger.hpp"
+#include "harness/fabric/messages/messenger.hpp"
 
 #include <algorithm>
 #include <exception>
 #include <thread>
 #include <utility>
 
-namespace shardproof::fabric::mpi {
+namespace shardproof::fabric::messages {
 
 namespace {
 
@@ -156,4 +156,4 @@ bool Messenger::say_farewell() {
   return wait_for(is_idle);
 }
 
-}  // namespace shardproof::fabric::mpi
+}  // namespace shardproof::fabric::messages

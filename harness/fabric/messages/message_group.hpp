@@ -1,6 +1,6 @@
-// MpiGroup is a group of the fabric `mpi`: all collectives as messages between ranks. A call begins at the first rank
-// of the group. It compares the requests of all ranks and sends them its verdict. After that the ranks exchange bytes,
-// and each rank reduces in rank order, so results have the same bits as on `shm`.
+// MessageGroup is a group whose collectives are messages between ranks. A call begins at the first rank of the group. It
+// compares the requests of all ranks and sends them its verdict. After that the ranks exchange bytes, and each rank
+// reduces in rank order, so results have the same bits as on `shm`.
 //
 // Every wait looks at the messages, asks the control plane for an abort, and has a deadline. A call that ends early
 // leaves messages that other ranks may not take, so no later call of the rank is possible: the world is replaced. An
@@ -19,19 +19,20 @@
 #include <vector>
 
 #include "harness/fabric/checked_group.hpp"
-#include "harness/fabric/mpi/messenger.hpp"
+#include "harness/fabric/messages/messenger.hpp"
 
-namespace shardproof::fabric::mpi {
+namespace shardproof::fabric::messages {
 
-struct MpiContext : RankContext {
+struct MessageContext : RankContext {
+  std::string fabric;  ///< its name, for texts
   std::shared_ptr<Messenger> messenger;
 };
 
-class MpiGroup final : public CheckedGroup {
+class MessageGroup final : public CheckedGroup {
  public:
   /// `number`: the tag of the group's messages, the same on all members. No two groups of a rank have the same number.
-  MpiGroup(std::shared_ptr<const MpiContext> shared, std::string name, std::uint64_t id, std::vector<int> members,
-           int number);
+  MessageGroup(std::shared_ptr<const MessageContext> shared, std::string name, std::uint64_t id,
+               std::vector<int> members, int number);
 
   const FabricCapabilities& capabilities() const override;
   std::shared_ptr<Group> split(int color, int key, std::string_view name) override;
@@ -52,12 +53,12 @@ class MpiGroup final : public CheckedGroup {
   std::string late(const Request& request, std::chrono::nanoseconds waited, std::string_view sign) const;
   [[noreturn]] void refuse_old_message(std::uint32_t epoch) const;
 
-  Messenger& messenger() const { return *mpi_->messenger; }
+  Messenger& messenger() const { return *messages_->messenger; }
   /// The most requests of a batch in one message.
   std::size_t parts_in_message() const;
 
-  std::shared_ptr<const MpiContext> mpi_;
+  std::shared_ptr<const MessageContext> messages_;
   int number_;
 };
 
-}  // namespace shardproof::fabric::mpi
+}  // namespace shardproof::fabric::messages

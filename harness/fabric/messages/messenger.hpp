@@ -13,10 +13,10 @@
 #include <string_view>
 #include <vector>
 
-#include "harness/fabric/mpi/transport.hpp"
+#include "harness/fabric/messages/transport.hpp"
 #include "harness/fabric/transfer.hpp"
 
-namespace shardproof::fabric::mpi {
+namespace shardproof::fabric::messages {
 
 /// The pause between two looks at the transport. It yields for a short time, because most messages come soon. Then it
 /// sleeps, twice as long each time, up to a millisecond.
@@ -102,4 +102,4 @@ class Messenger {
   std::string gave_up_;
 };
 
-}  // namespace shardproof::fabric::mpi
+}  // namespace shardproof::fabric::messages

@@ -1,0 +1,226 @@
+#include "harness/fabric/tcp/tcp_transport.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <chrono>
+#include <cstring>
+#include <limits>
+#include <stdexcept>
+#include <utility>
+#include <variant>
+
+#include "harness/control/link/proof.hpp"
+
+namespace shardproof::fabric::tcp {
+
+using control::Deadline;
+using control::link::Acceptor;
+using control::link::Connection;
+using control::link::HubSearch;
+using control::link::Note;
+using messages::Operation;
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::uint64_t key_of_acceptor = 0;
+constexpr std::uint64_t key_of_peer(int rank) { return static_cast<std::uint64_t>(rank) + 1; }
+
+/// No fabric sends a longer message. A longer one is not from a rank.
+constexpr std::uint64_t longest_message = std::uint64_t{1} << 30U;
+
+/// A store on a shared file system shows a new key late.
+constexpr std::chrono::milliseconds between_looks{5};
+
+std::string fresh_secret() { return fmt::format("{:02x}", fmt::join(control::link::fresh_nonce(), "")); }
+
+/// A rank's first message on a connection.
+Note greeting_of(int rank) { return {fmt::format("rank {}", rank)}; }
+
+}  // namespace
+
+TcpTransport::TcpTransport(rendezvous::FileStore store, int rank, int size)
+    : store_(std::move(store)), rank_(rank), peers_(static_cast<std::size_t>(size)), connecting_(size - 1) {
+  if (size == 1) return;
+  const std::string secret = fresh_secret();
+  acceptor_.emplace(Acceptor::Settings{.secret = secret, .most_strangers = 512 + 8 * static_cast<std::size_t>(size)});
+  ready_.add(acceptor_->descriptor(), key_of_acceptor);
+  store_.put(key_of(rank), fmt::format("{}\n{}", secret, acceptor_->addresses()));
+}
+
+std::string TcpTransport::key_of(int rank) { return fmt::format("rank-{}", rank); }
+
+int TcpTransport::greatest_tag() const { return std::numeric_limits<std::int32_t>::max(); }
+
+// -- Operations -------------------------------------------------------------------------------------------------------
+
+Operation TcpTransport::send(std::span<const std::byte> bytes, int to, int tag) {
+  const Operation begun{++operations_};
+  sending_.insert(begun.value);
+  peer(to).sends.push_back({.header = {.tag = tag, .bytes = bytes.size()}, .bytes = bytes, .operation = begun.value});
+  flush(to);
+  return begun;
+}
+
+Operation TcpTransport::receive(std::span<std::byte> room, int from, int tag) {
+  const Operation begun{++operations_};
+  inbox_.receive(room, from, tag, begun.value);
+  return begun;
+}
+
+bool TcpTransport::test(Operation& operation) {
+  const auto is_over = [&] { return !sending_.contains(operation.value) && inbox_.is_over(operation.value); };
+  if (is_over()) return true;
+  progress();
+  return is_over();
+}
+
+std::optional<messages::Arrival> TcpTransport::probe() {
+  progress();
+  return inbox_.probe();
+}
+
+void TcpTransport::progress() {
+  for (const std::uint64_t key : ready_.ready()) {
+    if (key == key_of_acceptor) accept_arrivals();
+    else serve(static_cast<int>(key) - 1);
+  }
+  if (connecting_ > 0) connect_more();
+  if (connecting_ == 0) acceptor_.reset();
+}
+
+// -- Connections ------------------------------------------------------------------------------------------------------
+
+void TcpTransport::connect_more() {
+  const Deadline now = Clock::now();
+  for (int rank = 0; rank < rank_; ++rank) {
+    if (!peer(rank).was_connected) search_for(rank, now);
+  }
+  if (const auto next = acceptor_->deadline(); next && now >= *next) accept_arrivals();
+}
+
+std::optional<std::string> TcpTransport::look_up(int rank) const {
+  try {
+    return store_.get(key_of(rank));
+  } catch (const rendezvous::TornValue&) {
+    return std::nullopt;  // this host sees only a part of the file yet
+  }
+}
+
+void TcpTransport::search_for(int rank, Deadline now) {
+  Peer& other = peer(rank);
+  if (!other.search) {
+    if (now < other.next_look) return;
+    other.next_look = now + between_looks;
+    const auto published = look_up(rank);
+    if (!published) return;
+    const std::size_t end = published->find('\n');
+    other.search.emplace(std::string_view(*published).substr(end + 1), published->substr(0, end), Deadline::max(),
+                         ready_, key_of_peer(rank));
+  }
+  auto found = other.search->advance(now);
+  if (!found) return;
+  found->send(greeting_of(rank_));
+  use(rank, *std::move(found));
+}
+
+void TcpTransport::accept_arrivals() {
+  acceptor_->handle_events();
+  for (Acceptor::Arrival& arrival : acceptor_->take_arrivals()) {
+    const auto* const greeting = std::get_if<Note>(&arrival.first);
+    for (int rank = rank_ + 1; rank < size() && greeting != nullptr; ++rank) {
+      if (peer(rank).was_connected || greeting->text != greeting_of(rank).text) continue;
+      ready_.add(arrival.connection.descriptor(), key_of_peer(rank));
+      use(rank, std::move(arrival.connection));
+      break;
+    }
+  }
+}
+
+void TcpTransport::use(int rank, Connection connection) {
+  Peer& other = peer(rank);
+  other.search.reset();
+  other.was_connected = true;
+  --connecting_;
+  other.stream.emplace(std::move(connection).release());
+  ready_.watch(other.stream->descriptor(), key_of_peer(rank), true, false);
+  serve(rank);  // bytes may have come with the greeting
+}
+
+void TcpTransport::lose(int rank, const std::string& why) {
+  peer(rank).lost = why;
+  peer(rank).stream.reset();
+  inbox_.lose(rank);
+}
+
+void TcpTransport::close() {
+  acceptor_.reset();
+  for (Peer& other : peers_) {
+    other.search.reset();
+    other.stream.reset();
+  }
+}
+
+std::string TcpTransport::trouble(int rank) const {
+  const Peer& other = peer(rank);
+  if (!other.lost.empty()) return fmt::format("the TCP connection to rank {} is over: {}", rank, other.lost);
+  if (other.was_connected || rank == rank_) return {};
+  if (other.search) return fmt::format("no TCP connection to rank {}: {}", rank, other.search->answers());
+  if (rank < rank_) return fmt::format("rank {} has not published its addresses for TCP", rank);
+  return fmt::format("rank {} has made no TCP connection to {}", rank, acceptor_->addresses());
+}
+
+// -- Bytes ------------------------------------------------------------------------------------------------------------
+
+void TcpTransport::serve(int rank) {
+  if (peer(rank).search) return search_for(rank, Clock::now());
+  if (peer(rank).stream) read(rank);
+  if (peer(rank).stream) flush(rank);
+}
+
+void TcpTransport::read(int rank) {
+  Peer& from = peer(rank);
+  while (true) {
+    const bool in_header = from.header_bytes < sizeof from.header;
+    const std::span<std::byte> room =
+        in_header ? std::as_writable_bytes(std::span(&from.header, 1)).subspan(from.header_bytes) : from.room;
+    const std::size_t count = from.stream->read(room);
+    if (count == 0) break;
+    if (in_header) {
+      from.header_bytes += count;
+      if (from.header_bytes < sizeof from.header) continue;
+      if (from.header.bytes > longest_message) return lose(rank, "it sent bytes that are no message");
+      from.room = inbox_.begin(rank, from.header.tag, static_cast<std::size_t>(from.header.bytes));
+    } else {
+      from.room = from.room.subspan(count);
+    }
+    if (!from.room.empty()) continue;
+    from.header_bytes = 0;
+    inbox_.end(rank);
+  }
+  if (!from.stream->broken().empty()) lose(rank, std::string(from.stream->broken()));
+}
+
+void TcpTransport::flush(int rank) {
+  Peer& to = peer(rank);
+  if (!to.stream) return;
+  to.stream->write({}, {});
+  while (!to.sends.empty()) {
+    Send& first = to.sends.front();
+    const auto header = std::as_bytes(std::span(&first.header, 1));
+    const std::size_t of_header = std::min(first.sent, header.size());
+    first.sent += to.stream->write(header.subspan(of_header), first.bytes.subspan(first.sent - of_header));
+    if (first.sent < header.size() + first.bytes.size()) break;
+    sending_.erase(first.operation);
+    to.sends.pop_front();
+  }
+  // What has arrived before the connection broke still counts: the next read finds the end.
+  const bool for_writing = (!to.sends.empty() || to.stream->has_unsent()) && to.stream->broken().empty();
+  if (for_writing == to.is_watched_for_writing) return;
+  to.is_watched_for_writing = for_writing;
+  ready_.watch(to.stream->descriptor(), key_of_peer(rank), true, for_writing);
+}
+
+}  // namespace shardproof::fabric::tcp
