@@ -42,6 +42,24 @@ struct DescriptorBoard::Layout {
 
   static std::size_t bytes(int size) { return sizeof(Layout) + static_cast<std::size_t>(size) * sizeof(Notes); }
   Notes& of(int rank) { return *std::launder(reinterpret_cast<Notes*>(this + 1) + rank); }
+
+  void put(int rank, const Descriptor& asked) {
+    Notes& notes = of(rank);
+    Note& note = notes.calls[asked.sequence % DescriptorBoard::kept];
+    note.number.store(0, std::memory_order_release);
+    note.asked.store(&asked, sizeof asked);
+    note.number.store(asked.sequence + 1, std::memory_order_release);
+    notes.posted.store(asked.sequence + 1, std::memory_order_release);
+  }
+
+  /// False: there is a verdict already.
+  bool put_verdict(std::string_view text) {
+    std::uint64_t no_verdict = none;
+    if (!verdict.compare_exchange_strong(no_verdict, being_written)) return false;
+    mismatch.store(text);
+    verdict.store(written, std::memory_order_release);
+    return true;
+  }
 };
 
 std::unique_ptr<DescriptorBoard> DescriptorBoard::make(shm::SharedMemory& memory, Group& group) {
@@ -57,17 +75,28 @@ std::unique_ptr<DescriptorBoard> DescriptorBoard::make(shm::SharedMemory& memory
   if (!region) region = memory.attach(reinterpret_cast<const char*>(shared.data()), bytes);
   group.barrier("descriptor board");
   if (group.rank() == 0) region->drop_name();
-  return std::unique_ptr<DescriptorBoard>(new DescriptorBoard(std::move(region), group));
+  return std::unique_ptr<DescriptorBoard>(new DescriptorBoard(std::move(region), group, nullptr));
 }
 
-DescriptorBoard::DescriptorBoard(std::shared_ptr<shm::Region> region, const Group& group)
+std::unique_ptr<DescriptorBoard> DescriptorBoard::make_copy(const Group& group, std::unique_ptr<Wire> wire) {
+  std::shared_ptr<shm::Region> region = shm::make_thread_memory()->create(Layout::bytes(group.size())).region;
+  return std::unique_ptr<DescriptorBoard>(new DescriptorBoard(std::move(region), group, std::move(wire)));
+}
+
+DescriptorBoard::DescriptorBoard(std::shared_ptr<shm::Region> region, const Group& group, std::unique_ptr<Wire> wire)
     : region_(std::move(region)),
+      wire_(std::move(wire)),
       layout_(reinterpret_cast<Layout*>(region_->data())),  // zero bytes are an empty board
       name_(group.name()),
       members_(group.members().begin(), group.members().end()),
       rank_(group.rank()) {}
 
-bool DescriptorBoard::has_room() const {
+void DescriptorBoard::receive() {
+  if (wire_) wire_->receive(*this);
+}
+
+bool DescriptorBoard::has_room() {
+  receive();
   for (int rank = 0; rank < static_cast<int>(members_.size()); ++rank) {
     if (layout_->of(rank).compared.load(std::memory_order_acquire) + kept <= posted_) return false;
   }
@@ -75,17 +104,21 @@ bool DescriptorBoard::has_room() const {
 }
 
 std::uint64_t DescriptorBoard::post(Descriptor asked) {
-  asked.sequence = posted_;
-  Notes& mine = layout_->of(rank_);
-  Note& note = mine.calls[posted_ % kept];
-  note.number.store(0, std::memory_order_release);
-  note.asked.store(&asked, sizeof asked);
-  note.number.store(++posted_, std::memory_order_release);
-  mine.posted.store(posted_, std::memory_order_release);
+  asked.sequence = posted_++;
+  layout_->put(rank_, asked);
   // If two ranks post and then look, at least one of them sees the other's note.
   std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (wire_) wire_->posted(asked);
   return asked.sequence;
 }
+
+void DescriptorBoard::take_posted(int rank, const Descriptor& asked) { layout_->put(rank, asked); }
+
+void DescriptorBoard::take_compared(int rank, std::uint64_t number) {
+  layout_->of(rank).compared.store(number, std::memory_order_release);
+}
+
+void DescriptorBoard::take_mismatch(std::string_view text) { layout_->put_verdict(text); }
 
 std::string DescriptorBoard::missing_calls() const {
   std::string text;
@@ -128,14 +161,11 @@ DescriptorBoard::Comparison DescriptorBoard::compare(std::uint64_t sequence) con
 }
 
 void DescriptorBoard::check(Look look) {
+  receive();
   while (compared_ < posted_) {
     const Comparison comparison = compare(compared_);
     if (!comparison.difference.empty() && (comparison.is_complete || look == Look::at_everything)) {
-      std::uint64_t no_verdict = Layout::none;
-      if (layout_->verdict.compare_exchange_strong(no_verdict, Layout::being_written)) {
-        layout_->mismatch.store(comparison.difference);
-        layout_->verdict.store(Layout::written, std::memory_order_release);
-      }
+      if (layout_->put_verdict(comparison.difference) && wire_) wire_->found(comparison.difference);
       // The first rank will soon have written its text. If it dies before, each other rank throws its own result.
       const control::Deadline soon = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
       while (layout_->verdict.load(std::memory_order_acquire) != Layout::written) {
@@ -146,6 +176,7 @@ void DescriptorBoard::check(Look look) {
     }
     if (!comparison.is_complete) break;
     layout_->of(rank_).compared.store(++compared_, std::memory_order_release);
+    if (wire_ && compared_ % between_reports == 0) wire_->compared(compared_);
   }
   if (layout_->verdict.load(std::memory_order_acquire) == Layout::written) throw Mismatch(layout_->mismatch.load());
 }

@@ -16,11 +16,15 @@
 #include "harness/device/cuda/cuda_world.hpp"
 #include "harness/device/cuda/vendor_module.hpp"
 #include "harness/device/sim/sim_platform.hpp"
+#include "harness/fabric/boards.hpp"
+#include "harness/fabric/messages/message_boards.hpp"
 #include "harness/fabric/shm/region.hpp"
+#include "harness/fabric/tcp/tcp_transport.hpp"
 #include "harness/player/play.hpp"
 #include "harness/player/player.hpp"
 #include "harness/protocol/run_directory.hpp"
 #include "harness/protocol/trace_json.hpp"
+#include "harness/rendezvous/file_store.hpp"
 #include "harness/scenario/scenario_json.hpp"
 #include "harness/trace/memory.hpp"
 #include "harness/world/running_threads.hpp"
@@ -56,6 +60,15 @@ void require_kind_of_case(const protocol::CaseInfo& info, std::string_view kind)
                   info.id, info.engine, kind));
 }
 
+std::unique_ptr<fabric::Boards> make_boards(const world::World& world) {
+  const protocol::WorldPlan& plan = world.plan();
+  if (!plan.is_on_several_hosts())
+    return std::make_unique<fabric::SharedBoards>(fabric::shm::make_file_memory(plan.rendezvous, world.rank()));
+  const rendezvous::FileStore store(plan.meeting_store(), plan.nonce, world.rank());
+  return std::make_unique<fabric::messages::MessageBoards>(
+      std::make_unique<fabric::tcp::TcpTransport>(store.with_prefix("boards/"), world.rank(), plan.size));
+}
+
 std::unique_ptr<Platforms> make_platforms(world::World& world) {
   const protocol::WorldPlan& plan = world.plan();
   if (plan.device == protocol::sim_device) return std::make_unique<device::SimPlatforms>(world.group(), world.rank());
@@ -67,7 +80,7 @@ std::unique_ptr<Platforms> make_platforms(world::World& world) {
                                .flight = &world.flight(),
                                .epoch = [&world] { return world.epoch(); },
                                .keeps_records = plan.times == protocol::cupti_times},
-      world.group(), fabric::shm::make_file_memory(plan.rendezvous, world.rank()));
+      world.group(), make_boards(world));
 }
 
 }  // namespace

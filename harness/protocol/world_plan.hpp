@@ -28,8 +28,10 @@ struct Continuation {
 
 inline constexpr char shm_fabric[] = "shm";        ///< Ranks are processes of one machine.
 inline constexpr char thread_fabric[] = "thread";  ///< Ranks are threads of one process.
-/// Ranks are processes of one machine, and engines' collectives run on their GPUs.
+/// Ranks are processes of one or several machines, and engines' collectives run on their GPUs.
 inline constexpr char nccl_fabric[] = "nccl";
+/// Ranks are processes of one or several machines, which send messages over TCP.
+inline constexpr char tcp_fabric[] = "tcp";
 /// Ranks are processes of one or several machines, which an MPI library has started and which send messages.
 inline constexpr char mpi_fabric[] = "mpi";
 
@@ -109,6 +111,8 @@ struct WorldPlan {
   /// Documents, one for each of `cases`, that the cases play in place of drawn scenarios. None: the cases draw.
   std::vector<std::filesystem::path> given;
 
+  /// Shared memory does not reach all ranks.
+  bool is_on_several_hosts() const { return !store.empty(); }
   /// The directory of the file store in which the ranks find each other.
   std::filesystem::path meeting_store() const { return store.empty() ? rendezvous / "store" : store; }
   /// The time limit of the case at this place.

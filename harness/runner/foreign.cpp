@@ -126,7 +126,7 @@ ForeignWorld::ForeignWorld(const protocol::Identity& identity, const CommandLine
   if (!std::filesystem::exists(plan_.rendezvous)) {
     throw std::runtime_error(fmt::format(
         "rank {} on {} cannot see {}, which rank 0 made on {}: the fabric {} reaches one host; start all ranks on "
-        "one host, or use `shardproof run --launcher` with --fabric mpi (docs/clusters.md)",
+        "one host, or use `shardproof run --launcher` with --fabric tcp (docs/clusters.md)",
         identity.rank, protocol::host_name(), plan_.rendezvous.string(), host_of_first, plan_.fabric));
   }
 }

@@ -3,10 +3,12 @@
 #include <filesystem>
 
 #include "harness/control/control_page.hpp"
+#include "harness/fabric/messages/message_fabric.hpp"
 #include "harness/fabric/mpi/mpi_fabric.hpp"
 #include "harness/fabric/mpi/mpi_library.hpp"
 #include "harness/fabric/shm/region.hpp"
 #include "harness/fabric/shm/shm_fabric.hpp"
+#include "harness/fabric/tcp/tcp_transport.hpp"
 #include "harness/protocol/environment.hpp"
 #include "harness/protocol/run_directory.hpp"
 #include "harness/protocol/world_plan.hpp"
@@ -35,11 +37,20 @@ fabric::FabricMaker over_mpi(const std::filesystem::path& modules) {
   };
 }
 
+std::unique_ptr<fabric::Fabric> over_tcp(const fabric::FabricContext& context) {
+  return std::make_unique<fabric::MessageFabric>(
+      protocol::tcp_fabric, context,
+      std::make_unique<fabric::tcp::TcpTransport>(context.store->with_prefix("tcp/"), context.rank,
+                                                  context.control->world_size()));
+}
+
 }  // namespace
 
 Connection connect_process(const protocol::WorldPlan& plan) {
   Connection own = connect(plan, nullptr);
   if (plan.fabric == protocol::mpi_fabric) own.make_fabric = over_mpi(plan.mpi_modules);
+  if (plan.fabric == protocol::tcp_fabric || (plan.fabric == protocol::nccl_fabric && plan.is_on_several_hosts()))
+    own.make_fabric = over_tcp;
   return own;
 }
 

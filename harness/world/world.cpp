@@ -102,10 +102,11 @@ void check_kind(const protocol::WorldPlan& plan, int rank, bool are_threads) {
                                   : is_on_gpus ? protocol::nccl_fabric
                                                : protocol::shm_fabric;
   const bool may_send_messages = !are_threads && !is_on_gpus;
-  if (plan.fabric != fabric && !(may_send_messages && plan.fabric == protocol::mpi_fabric)) {
+  const bool sends_messages = plan.fabric == protocol::tcp_fabric || plan.fabric == protocol::mpi_fabric;
+  if (plan.fabric != fabric && !(may_send_messages && sends_messages)) {
     refuse(fmt::format("there is no fabric '{}' for ranks that are {} on the device '{}'; use {}{}", plan.fabric,
                        are_threads ? "threads" : "processes", plan.device, fabric,
-                       may_send_messages ? fmt::format(" or {}", protocol::mpi_fabric) : ""));
+                       may_send_messages ? fmt::format(", {} or {}", protocol::tcp_fabric, protocol::mpi_fabric) : ""));
   }
 }
 

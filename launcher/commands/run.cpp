@@ -205,8 +205,8 @@ class RunCommand final : public Subcommand {
     options.value(course_group, "--launcher", texts_.launcher, "COMMAND",
                   "Let this command start the ranks of each world, for example 'mpirun -n {ranks}', 'srun -n {ranks}' "
                   "or 'torchrun --no-python --nproc-per-node {ranks}'. {ranks} becomes the size of the world. Without "
-                  "it, --ranks selects the one size that the command starts. Ranks on several hosts need --fabric mpi "
-                  "(docs/clusters.md).");
+                  "it, --ranks selects the one size that the command starts. Ranks on several hosts need --fabric tcp "
+                  "or mpi (docs/clusters.md).");
     options.value(course_group, "--join-timeout", texts_.join_timeout, "TIME",
                   "With --launcher: the command has this time to start all ranks of a world. The default is 30 s. Give "
                   "more time, for example 10min, where it waits for nodes, or where programs start slowly.");

@@ -109,11 +109,12 @@ void declare_plan(OptionDeclarations& options, PlanOptions& plan, WorldTexts& te
   declare_device(options, plan, texts);
   options.value(
       device_group, "--fabric", texts.fabric, "NAME",
-      "Move bytes between ranks by shm, by thread (ranks are threads of one process), by mpi (with --launcher: "
-      "messages of the MPI library that starts the ranks), or by nccl (with --device cuda). The default is thread for "
-      "cases that need it, else shm or nccl.");
-  options.choices("--fabric",
-                  {protocol::shm_fabric, protocol::thread_fabric, protocol::mpi_fabric, protocol::nccl_fabric});
+      "Move bytes between ranks by shm, by thread (ranks are threads of one process), by tcp (between hosts, too), by "
+      "mpi "
+      "(with --launcher: messages of the MPI library that starts the ranks), or by nccl (with --device cuda). The "
+      "default is thread for cases that need it, else shm or nccl.");
+  options.choices("--fabric", {protocol::shm_fabric, protocol::thread_fabric, protocol::tcp_fabric,
+                               protocol::mpi_fabric, protocol::nccl_fabric});
   options.value(
       device_group, "--scheduler", texts.scheduler, "NAME",
       "Schedule ranks that are threads: seeded, the default, runs one rank at a time, in an order that --seed "
@@ -141,7 +142,7 @@ std::string convert_world(const WorldTexts& texts, PlanOptions& plan) {
   plan.times = texts.times.value_or(protocol::event_times);
   plan.fabric =
       texts.fabric.value_or(plan.device == protocol::cuda_device ? protocol::nccl_fabric : protocol::shm_fabric);
-  plan.processes_only = texts.fabric == protocol::shm_fabric || texts.fabric == protocol::mpi_fabric;
+  plan.processes_only = texts.fabric && *texts.fabric != protocol::thread_fabric;
   if (plan.device == protocol::cuda_device) return {};
   const std::string given = !plan.backend.empty() ? fmt::format("--backend {}", plan.backend.string())
                             : texts.gpus          ? fmt::format("--gpus {}", *texts.gpus)

@@ -279,8 +279,9 @@ std::string why_no_threads(const Listing& listing, const PlanOptions& options) {
 WorldPlan world_of(const Listing& listing, const PlanOptions& options, int size) {
   require_in_range(options);
   require_known("device", options.device, {protocol::sim_device, cuda_device});
-  require_known("fabric", options.fabric,
-                {protocol::shm_fabric, thread_fabric, protocol::nccl_fabric, protocol::mpi_fabric});
+  require_known(
+      "fabric", options.fabric,
+      {protocol::shm_fabric, thread_fabric, protocol::nccl_fabric, protocol::tcp_fabric, protocol::mpi_fabric});
   require_known("times", options.times, {protocol::event_times, protocol::cupti_times});
   if ((options.device == cuda_device) != (options.fabric == protocol::nccl_fabric)) {
     throw CommandError(usage,

@@ -108,7 +108,7 @@ class Bash(unittest.TestCase):
         self.assertEqual(self.complete("play", "--color", "=", "n"), ["never"])  # bash divides --color=n
         self.assertEqual(self.complete("play", "--color", "="), ["auto", "always", "never"])
         self.assertEqual(self.complete("run", "--order", ""), ["listed", "random"])
-        self.assertEqual(self.complete("run", "--fabric", ""), ["shm", "thread", "mpi", "nccl"])
+        self.assertEqual(self.complete("run", "--fabric", ""), ["shm", "thread", "tcp", "mpi", "nccl"])
         self.assertEqual(self.complete("run", "--repeat", ""), [])
         self.assertEqual(self.complete("diff", "--fail-on", "fixed,new_f"), ["fixed,new_failure"])
 

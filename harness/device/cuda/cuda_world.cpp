@@ -10,8 +10,8 @@
 namespace shardproof::device::cuda {
 
 CudaWorld::CudaWorld(const VendorTables& vendor, GpuContext context, std::shared_ptr<Group> hosts,
-                     std::shared_ptr<fabric::shm::SharedMemory> memory)
-    : gpu_(vendor, std::move(context)), hosts_(std::move(hosts)), memory_(std::move(memory)) {}
+                     std::shared_ptr<fabric::Boards> boards)
+    : gpu_(vendor, std::move(context)), hosts_(std::move(hosts)), boards_(std::move(boards)) {}
 
 std::unique_ptr<Platform> CudaWorld::make(const CostModel& costs, const DeviceOptions& options) {
   // A rank may have aborted its communicator in a case that passed on other ranks. Then all ranks need a new one.
@@ -30,7 +30,7 @@ std::string CudaWorld::objection(const CostModel& costs, const DeviceOptions& op
 void CudaWorld::renew() {
   if (group_ != nullptr && !group_->is_gone()) gpu_.abandon();  // its peers are gone, so it cannot be finalized
   group_.reset();
-  group_ = NcclGroup::make(gpu_, hosts_, memory_);
+  group_ = NcclGroup::make(gpu_, hosts_, boards_);
 }
 
 }  // namespace shardproof::device::cuda

@@ -12,9 +12,9 @@ namespace shardproof::device::cuda {
 
 class CudaWorld final : public Platforms {
  public:
-  /// `hosts` is the world's group in the harness' own fabric; its ranks share `memory`.
+  /// `hosts` is the world's group in the harness' own fabric; its ranks make their boards with `boards`.
   CudaWorld(const VendorTables& vendor, GpuContext context, std::shared_ptr<Group> hosts,
-            std::shared_ptr<fabric::shm::SharedMemory> memory);
+            std::shared_ptr<fabric::Boards> boards);
 
   std::unique_ptr<Platform> make(const CostModel& costs, const DeviceOptions& options) override;
   std::string objection(const CostModel& costs, const DeviceOptions& options) const override;
@@ -27,7 +27,7 @@ class CudaWorld final : public Platforms {
 
   Gpu gpu_;
   std::shared_ptr<Group> hosts_;
-  std::shared_ptr<fabric::shm::SharedMemory> memory_;
+  std::shared_ptr<fabric::Boards> boards_;
   std::shared_ptr<NcclGroup> group_;  ///< nullptr before the first scenario
 };
 

@@ -34,9 +34,9 @@ std::uint64_t id_of(const Group& hosts, const UniqueId& id) {
 
 }  // namespace
 
-NcclGroup::NcclGroup(Gpu& gpu, std::shared_ptr<Group> hosts, std::uint64_t id,
-                     std::shared_ptr<fabric::shm::SharedMemory> memory, std::unique_ptr<NcclComm> comm)
-    : gpu_(gpu), hosts_(std::move(hosts)), memory_(std::move(memory)), comm_(std::move(comm)) {
+NcclGroup::NcclGroup(Gpu& gpu, std::shared_ptr<Group> hosts, std::uint64_t id, std::shared_ptr<fabric::Boards> boards,
+                     std::unique_ptr<NcclComm> comm)
+    : gpu_(gpu), hosts_(std::move(hosts)), boards_(std::move(boards)), comm_(std::move(comm)) {
   if (comm_ == nullptr) return;
   const std::span<const int> members = hosts_->members();
   joined_ = gpu_.joined(
@@ -45,26 +45,26 @@ NcclGroup::NcclGroup(Gpu& gpu, std::shared_ptr<Group> hosts, std::uint64_t id,
 
 const FabricCapabilities& NcclGroup::capabilities() {
   static constexpr FabricCapabilities promised{
-      .rank_ordered = false, .pre_checked = false, .survives_abort = true, .multi_host = false};
+      .rank_ordered = false, .pre_checked = false, .survives_abort = true, .multi_host = true};
   return promised;
 }
 
 std::shared_ptr<NcclGroup> NcclGroup::make(Gpu& gpu, std::shared_ptr<Group> hosts,
-                                           std::shared_ptr<fabric::shm::SharedMemory> memory) {
+                                           std::shared_ptr<fabric::Boards> boards) {
   UniqueId unique{};
   std::unique_ptr<NcclComm> comm;
   if (hosts->size() > 1) {
-    auto board = fabric::DescriptorBoard::make(*memory, *hosts);
+    auto board = boards->make(*hosts);
     unique = share_id(gpu, *hosts);
     comm = NcclComm::make(gpu, *hosts, unique, std::move(board));
   }
   const std::uint64_t id = id_of(*hosts, unique);
-  return std::shared_ptr<NcclGroup>(new NcclGroup(gpu, std::move(hosts), id, std::move(memory), std::move(comm)));
+  return std::shared_ptr<NcclGroup>(new NcclGroup(gpu, std::move(hosts), id, std::move(boards), std::move(comm)));
 }
 
 std::shared_ptr<NcclGroup> NcclGroup::split(int color, int key, std::string_view name) {
   std::shared_ptr<Group> part = hosts_->split(color, key, name);
-  return part ? make(gpu_, std::move(part), memory_) : nullptr;
+  return part ? make(gpu_, std::move(part), boards_) : nullptr;
 }
 
 }  // namespace shardproof::device::cuda

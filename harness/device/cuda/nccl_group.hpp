@@ -8,15 +8,16 @@
 #include <string_view>
 
 #include "harness/device/cuda/nccl_comm.hpp"
+#include "harness/fabric/boards.hpp"
 #include "harness/fabric/group.hpp"
 
 namespace shardproof::device::cuda {
 
 class NcclGroup {
  public:
-  /// Collective over `hosts`, which share `memory`. A group of one rank has no peers, and no communicator.
+  /// Collective over `hosts`. A group of one rank has no peers, and no communicator.
   static std::shared_ptr<NcclGroup> make(Gpu& gpu, std::shared_ptr<Group> hosts,
-                                         std::shared_ptr<fabric::shm::SharedMemory> memory);
+                                         std::shared_ptr<fabric::Boards> boards);
 
   /// Sums come in any order. Descriptors are compared after the host has issued a call. A fresh communicator follows an
   /// aborted one.
@@ -39,12 +40,12 @@ class NcclGroup {
   std::shared_ptr<NcclGroup> split(int color, int key, std::string_view name);
 
  private:
-  NcclGroup(Gpu& gpu, std::shared_ptr<Group> hosts, std::uint64_t id, std::shared_ptr<fabric::shm::SharedMemory> memory,
+  NcclGroup(Gpu& gpu, std::shared_ptr<Group> hosts, std::uint64_t id, std::shared_ptr<fabric::Boards> boards,
             std::unique_ptr<NcclComm> comm);
 
   Gpu& gpu_;
   std::shared_ptr<Group> hosts_;
-  std::shared_ptr<fabric::shm::SharedMemory> memory_;
+  std::shared_ptr<fabric::Boards> boards_;
   std::unique_ptr<NcclComm> comm_;
   std::shared_ptr<JoinedGroup> joined_;
 };

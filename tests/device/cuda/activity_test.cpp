@@ -60,14 +60,14 @@ const device::cuda::VendorTables& spoilt_vendor() {
 }
 
 struct Rank : device::cuda::RankOfGpus {
-  Rank(Side& side, const std::shared_ptr<fabric::shm::SharedMemory>& memory, bool keeps_records,
+  Rank(Side& side, const std::shared_ptr<fabric::Boards>& boards, bool keeps_records,
        const device::cuda::VendorTables& vendor = device::cuda::cpu::vendor())
-      : RankOfGpus(side, vendor, memory, std::chrono::seconds(20), std::chrono::seconds(5), keeps_records) {}
+      : RankOfGpus(side, vendor, boards, std::chrono::seconds(20), std::chrono::seconds(5), keeps_records) {}
 };
 
-void on_ranks(int ranks, const std::function<void(Side&, const std::shared_ptr<fabric::shm::SharedMemory>&)>& body) {
-  const std::shared_ptr<fabric::shm::SharedMemory> memory = fabric::shm::make_thread_memory();
-  for (const std::string& failure : testing::run_threads(ranks, [&](Side& side) { body(side, memory); })) {
+void on_ranks(int ranks, const std::function<void(Side&, const std::shared_ptr<fabric::Boards>&)>& body) {
+  const auto boards = std::make_shared<fabric::SharedBoards>(fabric::shm::make_thread_memory());
+  for (const std::string& failure : testing::run_threads(ranks, [&](Side& side) { body(side, boards); })) {
     INFO(failure);
     CHECK(failure.empty());
   }
@@ -92,8 +92,8 @@ Recording work_in_a_row(Platform& platform) {
 
 std::string why_refused(const decltype(spoil)& how) {
   std::string why;
-  on_ranks(1, [&](Side& side, const auto& memory) {
-    Rank rank(side, memory, true, spoilt_vendor());
+  on_ranks(1, [&](Side& side, const auto& boards) {
+    Rank rank(side, boards, true, spoilt_vendor());
     const auto platform = rank.world.make({}, {});
     spoil = how;
     why = testing::thrown_by<std::runtime_error>([&] { work_in_a_row(*platform); });
@@ -137,11 +137,11 @@ TEST_CASE("a record belongs to the piece whose id it has, or else to the last be
 }
 
 TEST_CASE("records and events give the same times when launches take no time") {
-  on_ranks(2, [](Side& side, const auto& memory) {
+  on_ranks(2, [](Side& side, const auto& boards) {
     engines::Reference engine;
     std::vector<Trace> traces;
     for (const bool keeps_records : {false, true}) {
-      Rank rank(side, memory, keeps_records);
+      Rank rank(side, boards, keeps_records);
       {
         const Scenario scenario = sleeping_training();
         const auto platform = rank.world.make(scenario.costs, scenario.device);
@@ -163,8 +163,8 @@ TEST_CASE("records and events give the same times when launches take no time") {
 }
 
 TEST_CASE("stream order distinguishes the collectives that NCCL launches from its own thread") {
-  on_ranks(2, [](Side& side, const auto& memory) {
-    Rank rank(side, memory, true);
+  on_ranks(2, [](Side& side, const auto& boards) {
+    Rank rank(side, boards, true);
     {
       const auto platform = rank.world.make({}, {});
       Device& device = platform->device();
@@ -194,8 +194,8 @@ TEST_CASE("stream order distinguishes the collectives that NCCL launches from it
 }
 
 TEST_CASE("pieces that launch nothing keep their events' times, and a clock that runs differently is reported") {
-  on_ranks(1, [](Side& side, const auto& memory) {
-    Rank rank(side, memory, true, spoilt_vendor());
+  on_ranks(1, [](Side& side, const auto& boards) {
+    Rank rank(side, boards, true, spoilt_vendor());
     for (const Nanoseconds late : {Nanoseconds{0}, 7 * ms}) {
       const auto platform = rank.world.make({}, {});
       spoil = [late](std::vector<device::cuda::ActivityRecord>& records, std::size_t&) {
@@ -217,8 +217,8 @@ TEST_CASE("pieces that launch nothing keep their events' times, and a clock that
 }
 
 TEST_CASE("records that no call took end with their device") {
-  on_ranks(1, [](Side& side, const auto& memory) {
-    Rank rank(side, memory, true, spoilt_vendor());
+  on_ranks(1, [](Side& side, const auto& boards) {
+    Rank rank(side, boards, true, spoilt_vendor());
     {
       const auto platform = rank.world.make({}, {});
       for (int i = 0; i < 100; ++i) platform->device().submit(Device::compute, {.label = "nobody looks", .cost = ms});
@@ -254,7 +254,7 @@ TEST_CASE("records that are lost, missing or without times are an error, and tim
 }
 
 TEST_CASE("a rank whose records cannot be kept says why before it begins") {
-  on_ranks(1, [](Side& side, const auto& memory) {
+  on_ranks(1, [](Side& side, const auto& boards) {
     static const device::cuda::VendorTables without = [] {
       device::cuda::VendorTables made = device::cuda::cpu::vendor();
       made.activity = [](const char** why) -> const device::cuda::ActivityTable* {
@@ -263,15 +263,15 @@ TEST_CASE("a rank whose records cannot be kept says why before it begins") {
       };
       return made;
     }();
-    const std::string absent = testing::thrown_by<std::runtime_error>([&] { Rank(side, memory, true, without); });
+    const std::string absent = testing::thrown_by<std::runtime_error>([&] { Rank(side, boards, true, without); });
     testing::expect(absent == "rank 0, GPU 0 (threads of this process): no times from CUPTI: there is no libcupti",
                     absent);
     device::cuda::cpu::plant(device::cuda::cpu::Planted{.function = "start", .call = 1, .status = 39});
     const std::string refused = testing::thrown_by<device::cuda::VendorError>(
-        [&] { Rank(side, memory, true, device::cuda::cpu::fragile_vendor()); });
+        [&] { Rank(side, boards, true, device::cuda::cpu::fragile_vendor()); });
     device::cuda::cpu::plant(device::cuda::cpu::Planted{.function = "stop"});
     {
-      const Rank rank(side, memory, true, device::cuda::cpu::fragile_vendor());
+      const Rank rank(side, boards, true, device::cuda::cpu::fragile_vendor());
     }  // nothing depends on it any more
     testing::expect(device::cuda::cpu::has_failed(), "records are never stopped");
     device::cuda::cpu::plant({});

@@ -60,9 +60,9 @@ void no_failures(const std::vector<std::string>& failures) {
 /// Two ranks, which add once again when all is over.
 void run_two(const std::function<void(Side&, RankOfGpus&)>& body,
              const device::cuda::VendorTables& vendor = device::cuda::cpu::vendor()) {
-  const std::shared_ptr<fabric::shm::SharedMemory> memory = fabric::shm::make_thread_memory();
+  const auto boards = std::make_shared<fabric::SharedBoards>(fabric::shm::make_thread_memory());
   no_failures(testing::run_threads(2, [&](Side& side) {
-    RankOfGpus rank(side, vendor, memory);
+    RankOfGpus rank(side, vendor, boards);
     body(side, rank);
     side.next_case();
     const auto platform = rank.world.make({}, {});
@@ -163,9 +163,9 @@ TEST_CASE("a rank that leaves by an exception does not wait for the others first
 }
 
 TEST_CASE("a deadline names the missing rank") {
-  const std::shared_ptr<fabric::shm::SharedMemory> memory = fabric::shm::make_thread_memory();
+  const auto boards = std::make_shared<fabric::SharedBoards>(fabric::shm::make_thread_memory());
   no_failures(testing::run_threads(3, [&](Side& side) {
-    RankOfGpus rank(side, device::cuda::cpu::vendor(), memory,
+    RankOfGpus rank(side, device::cuda::cpu::vendor(), boards,
                     std::chrono::milliseconds(side.rank == 2 ? 60'000 : 300));
     std::string text;
     {
@@ -186,7 +186,7 @@ TEST_CASE("a deadline names the missing rank") {
 
 TEST_CASE("a GPU whose communicators cannot be aborted is lost, and says so from then on") {
   static std::mutex lost_mutex;
-  const std::shared_ptr<fabric::shm::SharedMemory> memory = fabric::shm::make_thread_memory();
+  const auto boards = std::make_shared<fabric::SharedBoards>(fabric::shm::make_thread_memory());
   static const device::cuda::NcclTable nccl = [] {
     device::cuda::NcclTable table = *device::cuda::cpu::vendor().nccl;
     table.comm_abort = [](device::cuda::CommHandle) -> device::cuda::Status {
@@ -200,7 +200,7 @@ TEST_CASE("a GPU whose communicators cannot be aborted is lost, and says so from
     return tables;
   }();
   no_failures(testing::run_threads(2, [&](Side& side) {
-    auto rank = std::make_unique<RankOfGpus>(side, stuck, memory, std::chrono::milliseconds(200),
+    auto rank = std::make_unique<RankOfGpus>(side, stuck, boards, std::chrono::milliseconds(200),
                                              std::chrono::milliseconds(100));
     auto platform = rank->world.make({}, {});
     testing::expect(rank->world.defect().empty(), "defect before anything happened");
@@ -223,9 +223,9 @@ TEST_CASE("a GPU whose communicators cannot be aborted is lost, and says so from
 }
 
 TEST_CASE("the host reports an index out of range when it synchronizes") {
-  const std::shared_ptr<fabric::shm::SharedMemory> memory = fabric::shm::make_thread_memory();
+  const auto boards = std::make_shared<fabric::SharedBoards>(fabric::shm::make_thread_memory());
   no_failures(testing::run_threads(1, [&](Side& side) {
-    RankOfGpus rank(side, device::cuda::cpu::vendor(), memory);
+    RankOfGpus rank(side, device::cuda::cpu::vendor(), boards);
     for (int round = 0; round < 2; ++round) {
       const auto platform = rank.world.make({}, {});
       Device& device = platform->device();

@@ -39,9 +39,9 @@ std::string losses(const Run& run) {
 /// One rank of a world of GPUs.
 class Player {
  public:
-  Player(Side& side, std::shared_ptr<fabric::shm::SharedMemory> memory)
+  Player(Side& side, std::shared_ptr<fabric::Boards> boards)
       : side_(side),
-        gpus_(side, device::cuda::cpu::fragile_vendor(), std::move(memory), std::chrono::seconds(20),
+        gpus_(side, device::cuda::cpu::fragile_vendor(), std::move(boards), std::chrono::seconds(20),
               std::chrono::seconds(5), true) {}
 
   std::string play() {
@@ -94,11 +94,11 @@ std::vector<int> chosen(int calls) {
 
 TEST_CASE("every call that fails is reported by name and place, and the next scenario succeeds", "[long]") {
   const int failing = 1;
-  const std::shared_ptr<fabric::shm::SharedMemory> memory = fabric::shm::make_thread_memory();
+  const auto boards = std::make_shared<fabric::SharedBoards>(fabric::shm::make_thread_memory());
   std::vector<Planted> plans;  // made by the failing rank, read by both after they have met
   std::array<std::vector<std::string>, 2> said;
   const auto failures = testing::run_threads(2, [&](Side& side) {
-    Player player(side, memory);
+    Player player(side, boards);
     const std::string expected = player.play();
     testing::expect(!expected.empty(), "the scenario captures nothing");
     side.next_case();

@@ -5,13 +5,13 @@
 #include <memory>
 
 #include "harness/device/cuda/cuda_world.hpp"
-#include "harness/fabric/shm/region.hpp"
+#include "harness/fabric/boards.hpp"
 #include "tests/fabric/worlds.hpp"
 
 namespace shardproof::device::cuda {
 
 struct RankOfGpus {
-  RankOfGpus(testing::Side& side, const VendorTables& vendor, std::shared_ptr<fabric::shm::SharedMemory> memory,
+  RankOfGpus(testing::Side& side, const VendorTables& vendor, std::shared_ptr<fabric::Boards> boards,
              std::chrono::milliseconds time_limit = std::chrono::seconds(20),
              std::chrono::milliseconds for_abort = std::chrono::seconds(5), bool keeps_records = false)
       : world(vendor,
@@ -21,7 +21,7 @@ struct RankOfGpus {
                .give_up_at = [time_limit](control::Deadline now) { return now + time_limit; },
                .for_abort = for_abort,
                .keeps_records = keeps_records},
-              side.world, std::move(memory)) {}
+              side.world, std::move(boards)) {}
 
   CudaWorld world;
 };
