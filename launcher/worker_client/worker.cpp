@@ -101,49 +101,86 @@ std::filesystem::path next_to_executable() {
   return std::filesystem::read_symlink("/proc/self/exe").parent_path() / "shardproof-worker";
 }
 
-/// How the process ended, if it did so in time. It has its own process group, which a terminal's Ctrl-C does not reach.
-/// So a signal to the launcher ends it.
-std::optional<Exit> end_of(Process& process, SignalWatch& signals, control::Deadline deadline) {
-  Poller poller;
-  poller.add(process.descriptor(), 0);
-  poller.add(signals.descriptor(), 1);
-  for (;;) {
-    const bool in_time = !poller.wait(deadline).empty();
-    if (const auto number = signals.take()) throw CommandError(static_cast<ExitCode>(128 + *number), "interrupted");
-    if (const auto end = process.collect()) return end;
-    if (!in_time) return std::nullopt;
-  }
-}
-
 /// A program's output when it was asked with arguments, and how it ended. No end: it did not end in time.
 struct Answer {
   std::optional<Exit> end;
   std::string text, complaint;
 };
 
-Answer ask(const Worker& worker, std::vector<std::string> arguments, SignalWatch& signals,
-           std::chrono::milliseconds time_limit) {
-  Leftovers leftovers(worker.started);
-  const BoundedOutput text(longest_listing);
-  const BoundedOutput complaint(longest_complaint);
-  try {
+/// A worker that was started with arguments, and has not answered. Throws CommandError (infrastructure) if the worker
+/// cannot be started.
+class Question {
+ public:
+  Question(const Worker& worker, std::vector<std::string> arguments, std::chrono::milliseconds time_limit)
+      : leftovers_(worker.started),
+        process_(start(worker, std::move(arguments))),
+        deadline_(std::chrono::steady_clock::now() + time_limit) {}
+
+  /// Readable once the worker has ended.
+  int descriptor() const { return process_.descriptor(); }
+  control::Deadline deadline() const { return deadline_; }
+
+  /// Empty: the worker may still answer.
+  std::optional<Answer> answer() {
+    try {
+      const bool is_late = std::chrono::steady_clock::now() >= deadline_;
+      const std::optional<Exit> end = process_.collect();
+      if (!end && !is_late) return std::nullopt;
+      if (end) {
+        for (const Leftover& leftover : leftovers_.end())
+          print_error(fmt::format("warning: the queried worker left {}", describe(leftover)));
+      }
+      return Answer{end, text_.text(), complaint_.text()};
+    } catch (const std::system_error& error) {
+      throw unanswerable(error);
+    }
+  }
+
+ private:
+  static CommandError unanswerable(const std::system_error& error) {
+    return {infrastructure, fmt::format("worker: {}", error.what())};
+  }
+
+  Process start(const Worker& worker, std::vector<std::string> arguments) const {
     Command command{.program = worker.program,
                     .arguments = std::move(arguments),
                     .environment = worker.environment,
-                    .standard_output = text.descriptor(),
-                    .standard_error = complaint.descriptor()};
+                    .standard_output = text_.descriptor(),
+                    .standard_error = complaint_.descriptor()};
     // If the launcher is killed, the child ends, too. No other process would end it.
     command.environment.push_back(fmt::format("{}={}", protocol::environment::parent, getpid()));
-    Process process = Process::spawn(command);
-    const std::optional<Exit> end = end_of(process, signals, std::chrono::steady_clock::now() + time_limit);
-    if (end) {
-      for (const Leftover& leftover : leftovers.end())
-        print_error(fmt::format("warning: the queried worker left {}", describe(leftover)));
+    try {
+      return Process::spawn(command);
+    } catch (const std::system_error& error) {
+      throw unanswerable(error);
     }
-    return {end, text.text(), complaint.text()};
-  } catch (const std::system_error& error) {
-    throw CommandError(infrastructure, fmt::format("worker: {}", error.what()));
   }
+
+  Leftovers leftovers_;
+  const BoundedOutput text_{longest_listing};
+  const BoundedOutput complaint_{longest_complaint};
+  Process process_;
+  control::Deadline deadline_;
+};
+
+/// Calls `take` until it returns a value: now and whenever the worker may have answered. The worker has its own process
+/// group, which a terminal's Ctrl-C does not reach. So a signal to the launcher ends the wait.
+template <class Asked, class Take>
+auto wait_for(const Asked& question, SignalWatch& signals, const Take& take) {
+  Poller poller;
+  poller.add(question.descriptor(), 0);
+  poller.add(signals.descriptor(), 1);
+  for (;;) {
+    poller.wait(question.deadline());
+    if (const auto number = signals.take()) throw CommandError(static_cast<ExitCode>(128 + *number), "interrupted");
+    if (auto taken = take()) return *std::move(taken);
+  }
+}
+
+Answer ask(const Worker& worker, std::vector<std::string> arguments, SignalWatch& signals,
+           std::chrono::milliseconds time_limit) {
+  Question question(worker, std::move(arguments), time_limit);
+  return wait_for(question, signals, [&] { return question.answer(); });
 }
 
 std::string within(std::string_view text, std::size_t most) {
@@ -279,41 +316,76 @@ void ask_for_cases(Worker& worker, const std::filesystem::path& subject_library,
                                  library.empty() ? "" : fmt::format(" and --subject {}", library), refused->why, said));
 }
 
+class GpuQuestion::Impl {
+ public:
+  Impl(const Worker& worker, const std::filesystem::path& backend, std::chrono::milliseconds time_limit)
+      : program_(worker.program.string()),
+        backend_(backend.string()),
+        time_limit_(time_limit),
+        question_(for_listing(worker), {"--list-gpus", std::filesystem::absolute(backend).string()}, time_limit) {}
+
+  const Question& question() const { return question_; }
+
+  std::optional<protocol::GpuListing> listing() {
+    const std::optional<Answer> answer = question_.answer();
+    return answer ? std::optional(read(*answer)) : std::nullopt;
+  }
+
+ private:
+  /// Numbers GPUs like nvidia-smi. A user who chose visible GPUs may have used another order.
+  static Worker for_listing(Worker worker) {
+    const auto says = [&](std::string_view name) {
+      return std::ranges::any_of(worker.environment,
+                                 [name](std::string_view entry) { return entry.substr(0, entry.find('=')) == name; });
+    };
+    if (!says("CUDA_VISIBLE_DEVICES") && !says("CUDA_DEVICE_ORDER"))
+      worker.environment.emplace_back("CUDA_DEVICE_ORDER=PCI_BUS_ID");
+    return worker;
+  }
+
+  protocol::GpuListing read(const Answer& answer) const {
+    const auto refusal = [&](const std::string& why) {
+      return CommandError(
+          infrastructure,
+          fmt::format(
+              "cannot list the GPUs of backend {}: {}, asked with --list-gpus, {}{}", backend_, program_, why,
+              answer.complaint.empty() ? "" : fmt::format(" (standard error: {})", complaint_of(answer.complaint))));
+    };
+    if (!answer.end)
+      throw refusal(
+          fmt::format("did not answer within {}: look at the driver (nvidia-smi)", seconds_text(time_limit_)));
+    if (*answer.end != Exit{}) throw refusal(fmt::format("ended with {}", describe(*answer.end)));
+    try {
+      auto listing = parse_json(answer.text).get<protocol::GpuListing>();
+      for (std::string* why : {&listing.why_none, &listing.why_no_records})
+        *why = reports::printable(base::beginning_within(std::string_view(*why).substr(0, why->find('\n')), 1000));
+      return listing;
+    } catch (const std::invalid_argument& error) {
+      throw refusal(fmt::format("gave a malformed answer: {}", reports::printable(error.what())));
+    } catch (const nlohmann::json::exception&) {
+      throw refusal(answer.text.empty()
+                        ? std::string("gave an empty answer")
+                        : fmt::format("gave an answer that is not JSON: '{}'", first_line_of(answer.text)));
+    }
+  }
+
+  const std::string program_, backend_;
+  const std::chrono::milliseconds time_limit_;
+  Question question_;
+};
+
+GpuQuestion::GpuQuestion(const Worker& worker, const std::filesystem::path& backend,
+                         std::chrono::milliseconds time_limit)
+    : impl_(std::make_unique<Impl>(worker, backend, time_limit)) {}
+GpuQuestion::~GpuQuestion() = default;
+int GpuQuestion::descriptor() const { return impl_->question().descriptor(); }
+control::Deadline GpuQuestion::deadline() const { return impl_->question().deadline(); }
+std::optional<protocol::GpuListing> GpuQuestion::listing() { return impl_->listing(); }
+
 protocol::GpuListing ask_gpus(const Worker& worker, const std::filesystem::path& backend, SignalWatch& signals,
                               std::chrono::milliseconds time_limit) {
-  Worker requested = worker;
-  const auto says = [&](std::string_view name) {
-    return std::ranges::any_of(requested.environment,
-                               [name](std::string_view entry) { return entry.substr(0, entry.find('=')) == name; });
-  };
-  // Numbers GPUs like nvidia-smi. A user who chose visible GPUs may have used another order.
-  if (!says("CUDA_VISIBLE_DEVICES") && !says("CUDA_DEVICE_ORDER"))
-    requested.environment.emplace_back("CUDA_DEVICE_ORDER=PCI_BUS_ID");
-  const Answer answer =
-      ask(requested, {"--list-gpus", std::filesystem::absolute(backend).string()}, signals, time_limit);
-  const auto refusal = [&](const std::string& why) {
-    return CommandError(
-        infrastructure,
-        fmt::format(
-            "cannot list the GPUs of backend {}: {}, asked with --list-gpus, {}{}", backend.string(),
-            worker.program.string(), why,
-            answer.complaint.empty() ? "" : fmt::format(" (standard error: {})", complaint_of(answer.complaint))));
-  };
-  if (!answer.end)
-    throw refusal(fmt::format("did not answer within {}: look at the driver (nvidia-smi)", seconds_text(time_limit)));
-  if (*answer.end != Exit{}) throw refusal(fmt::format("ended with {}", describe(*answer.end)));
-  try {
-    auto listing = parse_json(answer.text).get<protocol::GpuListing>();
-    for (std::string* why : {&listing.why_none, &listing.why_no_records})
-      *why = reports::printable(base::beginning_within(std::string_view(*why).substr(0, why->find('\n')), 1000));
-    return listing;
-  } catch (const std::invalid_argument& error) {
-    throw refusal(fmt::format("gave a malformed answer: {}", reports::printable(error.what())));
-  } catch (const nlohmann::json::exception&) {
-    throw refusal(answer.text.empty()
-                      ? std::string("gave an empty answer")
-                      : fmt::format("gave an answer that is not JSON: '{}'", first_line_of(answer.text)));
-  }
+  GpuQuestion question(worker, backend, time_limit);
+  return wait_for(question, signals, [&] { return question.listing(); });
 }
 
 namespace {

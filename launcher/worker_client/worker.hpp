@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/control/doorbell.hpp"  // Deadline
 #include "harness/protocol/case_info.hpp"
 #include "harness/protocol/gpu_listing.hpp"
 #include "launcher/process/signal_watch.hpp"
@@ -58,6 +59,28 @@ void ask_for_cases(Worker& worker, const std::filesystem::path& subject_library,
 /// process that asks it.
 protocol::GpuListing ask_gpus(const Worker& worker, const std::filesystem::path& backend, SignalWatch& signals,
                               std::chrono::milliseconds time_limit = worker_time_limit);
+
+/// The same question, for a caller that waits for other events, too. It ends the worker with this object.
+class GpuQuestion {
+ public:
+  /// Starts the worker. Throws CommandError (infrastructure).
+  GpuQuestion(const Worker& worker, const std::filesystem::path& backend,
+              std::chrono::milliseconds time_limit = worker_time_limit);
+  ~GpuQuestion();
+  GpuQuestion(const GpuQuestion&) = delete;
+  GpuQuestion& operator=(const GpuQuestion&) = delete;
+
+  /// Readable once the worker has ended.
+  int descriptor() const;
+  /// From then on, `listing` waits no longer for the worker.
+  control::Deadline deadline() const;
+  /// Empty: the worker may still answer. Throws like `ask_gpus`.
+  std::optional<protocol::GpuListing> listing();
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
 
 /// Checks that the worker can read the document, and that this many ranks can make the calls of its script. Without
 /// `ranks`, the worker takes the document's own number, or its default. Returns the number of ranks.
