@@ -9,6 +9,8 @@
 #include <string_view>
 #include <utility>
 
+#include "harness/base/rank_list.hpp"
+#include "harness/protocol/world_plan.hpp"  // cupti_times
 #include "launcher/launcher.hpp"
 
 namespace shardproof::launcher {
@@ -18,6 +20,10 @@ using protocol::GpuInfo;
 namespace {
 
 std::string gpus_text(std::size_t count) { return fmt::format("{} GPU{}", count, count == 1 ? "" : "s"); }
+
+std::string sharing_text(std::size_t ranks, std::size_t gpus) {
+  return fmt::format("{} ranks share {}", ranks, gpus_text(gpus));
+}
 
 /// The whole of `name` as an index.
 std::optional<int> index_of(std::string_view name) {
@@ -54,8 +60,7 @@ constexpr std::array<std::pair<const char*, const char*>, 2> for_all{
 
 /// For ranks that share a GPU. NCCL treats the ranks as separate machines that communicate by sockets. Its kernels
 /// leave room for each other.
-constexpr std::array<std::pair<const char*, const char*>, 13> for_sharing{{{"NCCL_SOCKET_IFNAME", "lo"},
-                                                                           {"NCCL_NET", "Socket"},
+constexpr std::array<std::pair<const char*, const char*>, 12> for_sharing{{{"NCCL_NET", "Socket"},
                                                                            {"NCCL_NET_PLUGIN", "none"},
                                                                            {"NCCL_IB_DISABLE", "1"},
                                                                            {"NCCL_MNNVL_ENABLE", "0"},
@@ -67,6 +72,8 @@ constexpr std::array<std::pair<const char*, const char*>, 13> for_sharing{{{"NCC
                                                                            {"NCCL_ALGO", "Ring"},
                                                                            {"NCCL_BUFFSIZE", "1048576"},
                                                                            {"NCCL_LAUNCH_ORDER_IMPLICIT", "1"}}};
+/// For ranks that share a GPU, and are all on one host.
+constexpr std::array<std::pair<const char*, const char*>, 1> for_sharing_on_one_host{{{"NCCL_SOCKET_IFNAME", "lo"}}};
 
 bool is_set(std::span<const std::string> environment, std::string_view name) {
   return std::ranges::any_of(environment,
@@ -128,15 +135,15 @@ std::vector<GpuInfo> choose_gpus(const std::vector<GpuInfo>& all, const GpuChoic
 }
 
 std::string why_too_large(const GpuSupply& supply, int world_size) {
-  if (supply.shared || world_size <= supply.count()) return {};
+  if (supply.by_guards || supply.shared || world_size <= supply.count()) return {};
   return fmt::format(
       "a world of {} ranks needs {} GPUs, one for each, and may use {} (--share-gpus puts several ranks on one)",
       world_size, world_size, supply.count());
 }
 
 std::string why_unfit_for_timing(const GpuSupply& supply, int world_size) {
-  if (world_size <= supply.count()) return {};
-  return fmt::format("{} ranks share {}", world_size, gpus_text(supply.listing.gpus.size()));
+  if (supply.by_guards || world_size <= supply.count()) return {};
+  return sharing_text(static_cast<std::size_t>(world_size), supply.listing.gpus.size());
 }
 
 GpuPool::GpuPool(const GpuSupply& supply) {
@@ -159,8 +166,94 @@ void GpuPool::give_back(const std::vector<std::string>& uuids) {
   for (const std::string& uuid : uuids) taken_.erase(uuid);
 }
 
+protocol::GpuListing brief(protocol::GpuListing listing) {
+  for (GpuInfo& gpu : listing.gpus) {
+    GpuInfo kept;
+    kept.index = gpu.index;
+    kept.uuid = std::move(gpu.uuid);
+    gpu = std::move(kept);
+  }
+  return listing;
+}
+
+namespace {
+
+std::string place_text(std::size_t rank, const GuardGpus& of) { return fmt::format("rank {} on {}", rank, of.host); }
+
+void require_found(std::span<const GuardGpus> ranks, const GpuTerms& terms) {
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    const protocol::GpuListing& listing = ranks[rank].listing;
+    if (listing.gpus.empty())
+      throw CommandError(infrastructure, fmt::format("--device cuda: no GPUs for {}: {}", place_text(rank, ranks[rank]),
+                                                     listing.why_none));
+    if (terms.needs_records && !listing.why_no_records.empty())
+      throw CommandError(infrastructure, fmt::format("--times {}: no records for {}: {}", protocol::cupti_times,
+                                                     place_text(rank, ranks[rank]), listing.why_no_records));
+  }
+}
+
+void require_one_build(std::span<const GuardGpus> ranks) {
+  const GuardGpus& first = ranks.front();
+  for (std::size_t rank = 1; rank < ranks.size(); ++rank) {
+    const GuardGpus& other = ranks[rank];
+    const auto differ = [&](const std::string& of_first, const std::string& of_other, const char* what_to_do) {
+      return CommandError(infrastructure, fmt::format("{} has {}, and {} has {}: {}", place_text(0, first), of_first,
+                                                      place_text(rank, other), of_other, what_to_do));
+    };
+    if (other.listing.backend != first.listing.backend)
+      throw differ("the backend " + first.listing.backend, "the backend " + other.listing.backend,
+                   "all hosts need the same file of --backend");
+    if (other.listing.nccl != first.listing.nccl)
+      throw differ("NCCL " + protocol::nccl_version_text(first.listing.nccl),
+                   "NCCL " + protocol::nccl_version_text(other.listing.nccl),
+                   "all hosts have to load the same version, for example by LD_LIBRARY_PATH");
+  }
+}
+
+std::vector<GpuInfo> choose_gpus_of(const GuardGpus& guard, const GpuChoice& choice) {
+  try {
+    return choose_gpus(guard.listing.gpus, choice);
+  } catch (const CommandError& error) {
+    throw CommandError(error.code(), fmt::format("on {}: {}", guard.host, error.what()));
+  }
+}
+
+/// The error for a rank whose list has only GPUs of earlier ranks.
+CommandError none_left(std::span<const GuardGpus> ranks, std::size_t rank, const GpuChoice& choice) {
+  std::vector<int> there;
+  std::set<std::string> uuids;
+  for (std::size_t other = 0; other < ranks.size(); ++other) {
+    if (ranks[other].machine != ranks[rank].machine) continue;
+    there.push_back(static_cast<int>(other));
+    for (const GpuInfo& gpu : choose_gpus_of(ranks[other], choice)) uuids.insert(gpu.uuid);
+  }
+  return {infrastructure,
+          fmt::format("no GPU is left for {}: {} on this machine may use {}, and each rank needs its own; start fewer "
+                      "ranks on each host, on more hosts, or let ranks share GPUs (--share-gpus)",
+                      place_text(rank, ranks[rank]), base::rank_list(there), gpus_text(uuids.size()))};
+}
+
+}  // namespace
+
+GpuAssignment assign_gpus(std::span<const GuardGpus> ranks, const GpuTerms& terms) {
+  require_found(ranks, terms);
+  require_one_build(ranks);
+  GpuAssignment assigned{.uuids = {}, .nccl = ranks.front().listing.nccl, .unfit_for_timing = {}};
+  std::map<std::pair<std::string, std::string>, int> users;  // by machine and uuid
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    const std::vector<GpuInfo> own = choose_gpus_of(ranks[rank], terms.choice);
+    const auto users_of = [&](const GpuInfo& gpu) -> int& { return users[{ranks[rank].machine, gpu.uuid}]; };
+    const GpuInfo& gpu = *std::ranges::min_element(own, {}, users_of);
+    if (users_of(gpu)++ > 0 && !terms.shared) throw none_left(ranks, rank, terms.choice);
+    assigned.uuids.push_back(gpu.uuid);
+  }
+  std::erase_if(users, [](const auto& one) { return one.second == 0; });
+  if (users.size() < ranks.size()) assigned.unfit_for_timing = sharing_text(ranks.size(), users.size());
+  return assigned;
+}
+
 std::vector<Environment> gpu_environment(const std::vector<std::string>& uuids, int nccl, const std::string& world,
-                                         std::span<const std::string> environment) {
+                                         std::span<const std::string> environment, bool on_one_host) {
   const bool is_shared = std::set<std::string>(uuids.begin(), uuids.end()).size() < uuids.size();
   Environment common;
   const auto propose = [&](const auto& variables) {
@@ -170,6 +263,7 @@ std::vector<Environment> gpu_environment(const std::vector<std::string>& uuids, 
   };
   propose(for_all);
   if (is_shared) propose(for_sharing);
+  if (is_shared && on_one_host) propose(for_sharing_on_one_host);
   if (is_shared && nccl >= nccl_that_shares) propose(Environment{{"NCCL_MULTI_RANK_GPU_ENABLE", "1"}});
   std::vector<Environment> ranks;
   for (std::size_t rank = 0; rank < uuids.size(); ++rank) {

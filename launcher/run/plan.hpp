@@ -70,7 +70,7 @@ struct PlanOptions {
   int cores = 0;
   int jobs = 1;  ///< worlds that may run at the same time
   std::string launcher;  ///< a command that starts the ranks of a world; empty: the launcher starts them
-  /// With `launcher`: the time for the command to start all ranks of a world.
+  /// With `launcher`: the time for the command to start all ranks of a world, and for guards to find GPUs.
   std::chrono::milliseconds join_timeout = protocol::joining_limit;
   /// With `launcher`: a host whose guards send nothing for this time is lost.
   std::chrono::milliseconds host_silence = default_host_silence;

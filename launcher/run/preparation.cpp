@@ -37,6 +37,18 @@ bool is_script(const std::filesystem::path& program) {
   return file.get() == '#' && file.get() == '!';
 }
 
+/// For the report only: ranks may be on other hosts, and this one may have no GPU, or a driver that does not work.
+protocol::GpuListing own_gpus(const Worker& worker, const PlanOptions& options, SignalWatch& signals) {
+  try {
+    return ask_gpus(worker, options.backend, signals);
+  } catch (const CommandError& error) {
+    if (error.is_interrupt()) throw;
+    protocol::GpuListing none;
+    none.why_none = error.what();
+    return none;
+  }
+}
+
 }  // namespace
 
 Worker find_subject(PlanOptions& options, const std::filesystem::path& worker, SignalWatch& signals) {
@@ -49,7 +61,15 @@ Worker find_subject(PlanOptions& options, const std::filesystem::path& worker, S
 void find_gpus(const Worker& worker, PlanOptions& options, SignalWatch& signals) {
   if (options.device != protocol::cuda_device) return;
   find_backend(options);
-  GpuSupply supply{.listing = ask_gpus(worker, options.backend, signals), .shared = options.share_gpus};
+  if (!options.launcher.empty()) {
+    options.supply = GpuSupply{.listing = own_gpus(worker, options, signals),
+                               .by_guards = GpuTerms{.choice = options.gpus,
+                                                     .shared = options.share_gpus,
+                                                     .needs_records = options.times == protocol::cupti_times}};
+    return;
+  }
+  GpuSupply supply{
+      .listing = ask_gpus(worker, options.backend, signals), .shared = options.share_gpus, .by_guards = {}};
   if (supply.listing.gpus.empty())
     throw CommandError(infrastructure,
                        fmt::format("--device {}: no GPUs: {}", options.device, supply.listing.why_none));

@@ -1,12 +1,14 @@
 // The GPUs that a run may have, the GPUs that a world gets, and the variables of its ranks.
 #include "launcher/process/gpus.hpp"
 
+#include <fmt/format.h>
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "harness/control/link/message.hpp"
 #include "launcher/launcher.hpp"
 #include "launcher/run/plan.hpp"
 #include "launcher/worker_client/worker.hpp"
@@ -82,6 +84,32 @@ std::string unknown_gpus(const std::string& text, std::chrono::milliseconds time
   return "accepted";
 }
 
+/// The guard of a rank on this host, which finds these GPUs of the host. Each host has its own GPUs.
+GuardGpus guard(const std::string& host, const std::vector<int>& gpus, int nccl = 22809) {
+  GuardGpus found{.host = host, .machine = host, .listing = supply(0, false, nccl).listing};
+  for (const int gpu : gpus) {
+    protocol::GpuInfo& info = found.listing.gpus.emplace_back();
+    info.index = static_cast<int>(found.listing.gpus.size()) - 1;
+    info.uuid = "GPU-" + host + std::to_string(gpu);
+  }
+  return found;
+}
+
+std::vector<std::string> assigned(const std::vector<GuardGpus>& guards, const GpuTerms& terms = {}) {
+  return assign_gpus(guards, terms).uuids;
+}
+
+std::string refused(const std::vector<GuardGpus>& guards, const GpuTerms& terms = {}) {
+  try {
+    assign_gpus(guards, terms);
+  } catch (const CommandError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+using Uuids = std::vector<std::string>;
+
 }  // namespace
 
 TEST_CASE("ranks get the GPUs that CTest reserves for a test") {
@@ -138,6 +166,97 @@ TEST_CASE("a world that is larger than the pool takes all of it, and its ranks t
   CHECK_FALSE(pool.take(1));
 }
 
+TEST_CASE("each rank gets the first GPU of its guard's list that no earlier rank has") {
+  const GuardGpus n0 = guard("n0", {0, 1, 2}), n1 = guard("n1", {0, 1, 2});
+  CHECK(assigned({n0, n0}) == Uuids{"GPU-n00", "GPU-n01"});
+  CHECK(assigned({n0, n1, n0, n1, n1}) == Uuids{"GPU-n00", "GPU-n10", "GPU-n01", "GPU-n11", "GPU-n12"});
+  // Slurm may show each task other GPUs.
+  CHECK(assigned({guard("n0", {2}), guard("n0", {0}), guard("n0", {2, 0, 1})}) ==
+        Uuids{"GPU-n02", "GPU-n00", "GPU-n01"});
+  const GpuAssignment one = assign_gpus(std::vector{n0, n1}, {});
+  CHECK(one.nccl == 22809);
+  CHECK(one.unfit_for_timing.empty());
+}
+
+TEST_CASE("the same uuid on two machines is two GPUs, and in two containers of one machine it is one GPU") {
+  GuardGpus first = guard("n0", {0, 1}), second = first;
+  second.host = "n1";
+  CHECK(assigned({first, second}) == Uuids{"GPU-n00", "GPU-n01"});
+  CHECK(refused({first, second, second}) ==
+        "no GPU is left for rank 2 on n1: ranks 0…2 on this machine may use 2 GPUs, and each rank needs its own; start "
+        "fewer ranks on each host, on more hosts, or let ranks share GPUs (--share-gpus)");
+  second.machine = "n1";
+  const GpuAssignment apart = assign_gpus(std::vector{first, second}, {});
+  CHECK(apart.uuids == Uuids{"GPU-n00", "GPU-n00"});
+  CHECK(apart.unfit_for_timing.empty());
+}
+
+TEST_CASE("a host with more ranks than GPUs is refused, or its ranks take the GPU that the fewest ranks have") {
+  const GuardGpus n0 = guard("n0", {0, 1}), n1 = guard("n1", {0});
+  CHECK(refused({n0, n1, n0, n1}) ==
+        "no GPU is left for rank 3 on n1: ranks 1, 3 on this machine may use 1 GPU, and each rank needs its own; start "
+        "fewer ranks on each host, on more hosts, or let ranks share GPUs (--share-gpus)");
+  const GpuAssignment shared = assign_gpus(std::vector{n0, n0, n0, n1, n0, n0, n1}, {.choice = {}, .shared = true});
+  CHECK(shared.uuids == Uuids{"GPU-n00", "GPU-n01", "GPU-n00", "GPU-n10", "GPU-n01", "GPU-n00", "GPU-n10"});
+  CHECK(shared.unfit_for_timing == "7 ranks share 3 GPUs");
+  CHECK(assign_gpus(std::vector{n0, n1}, {.choice = {}, .shared = true}).unfit_for_timing.empty());
+  // A rank that sees other GPUs does not take a GPU that is in use while another one is free.
+  CHECK(assigned({guard("n0", {0}), guard("n0", {0, 1})}, {.choice = {}, .shared = true}) ==
+        Uuids{"GPU-n00", "GPU-n01"});
+}
+
+TEST_CASE("the user's choice of GPUs is for each host") {
+  const GuardGpus n0 = guard("n0", {0, 1, 2}), n1 = guard("n1", {0, 1, 2});
+  const GpuTerms named{.choice = {.count = {}, .names = {"2", "1"}}};
+  CHECK(assigned({n0, n0, n1}, named) == Uuids{"GPU-n02", "GPU-n01", "GPU-n12"});
+  CHECK_THAT(refused({n0, n0, n0}, named), ContainsSubstring("no GPU is left for rank 2 on n0: ranks 0…2 on this "
+                                                             "machine may use 2 GPUs"));
+  const GpuTerms first{.choice = {.count = 1, .names = {}}};
+  CHECK(assigned({n0, n1}, first) == Uuids{"GPU-n00", "GPU-n10"});
+  CHECK_THAT(refused({n0, n1, n1}, first), ContainsSubstring("ranks 1, 2 on this machine may use 1 GPU"));
+  CHECK(refused({n0, guard("n1", {0})}, named) == "on n1: --gpus 2: no such GPU; choose from 0 (GPU-n10)");
+}
+
+TEST_CASE("ranks without a GPU, and ranks on hosts that do not fit together, are refused") {
+  const GuardGpus n0 = guard("n0", {0});
+  GuardGpus other = guard("n1", {});
+  other.listing.why_none = "the driver shows none";
+  CHECK(refused({n0, other}) == "--device cuda: no GPUs for rank 1 on n1: the driver shows none");
+  CHECK(refused({n0, guard("n0", {1}), guard("n1", {0}, 22703)}) ==
+        "rank 0 on n0 has NCCL 2.28.9, and rank 2 on n1 has NCCL 2.27.3: all hosts have to load the same version, for "
+        "example by LD_LIBRARY_PATH");
+  other = guard("n1", {0});
+  other.listing.backend = "other CUDA";
+  CHECK(refused({n0, other}) ==
+        "rank 0 on n0 has the backend some CUDA, and rank 1 on n1 has the backend other CUDA: all hosts need the same "
+        "file of --backend");
+  other = guard("n1", {0});
+  other.listing.why_no_records = "no CUPTI";
+  CHECK(assigned({n0, other}).size() == 2);
+  CHECK(refused({n0, other}, {.choice = {}, .needs_records = true}) ==
+        "--times cupti: no records for rank 1 on n1: no CUPTI");
+}
+
+TEST_CASE("a guard's list has what ranks get their GPUs by") {
+  protocol::GpuListing all = supply(3).listing;
+  all.gpus[0].peers.emplace_back().uuid = all.gpus[1].uuid;
+  const protocol::GpuListing kept = brief(all);
+  REQUIRE(kept.gpus.size() == 3);
+  CHECK(kept.gpus[2].uuid == all.gpus[2].uuid);
+  CHECK(kept.gpus[2].index == 2);
+  CHECK((kept.nccl == all.nccl && kept.backend == all.backend));
+  // A host with 16 GPUs of seven slices each.
+  all.gpus.clear();
+  for (int index = 0; index < 112; ++index) {
+    protocol::GpuInfo& gpu = all.gpus.emplace_back();
+    gpu.index = index;
+    gpu.uuid = fmt::format("MIG-00000000-0000-0000-0000-{:012}", index);
+    gpu.name = "NVIDIA H200 with a long name";
+    gpu.pci_path = std::string(80, '/');
+  }
+  CHECK(nlohmann::ordered_json(brief(all)).dump().size() + 1000 < control::link::longest_note);
+}
+
 TEST_CASE("GPUs that are chosen know of each other, and of none that ranks will not have") {
   std::vector<protocol::GpuInfo> all = supply(3).listing.gpus;
   for (protocol::GpuInfo& gpu : all) {
@@ -174,6 +293,12 @@ TEST_CASE(
   CHECK_FALSE(fresh[1].contains("NCCL_HOSTID"));
 }
 
+TEST_CASE("ranks on several hosts use the network, also where some of them share a GPU") {
+  const auto ranks = gpu_environment({"GPU-a0", "GPU-a0", "GPU-b0"}, 22809, "7", {}, false);
+  CHECK_FALSE(ranks[0].contains("NCCL_SOCKET_IFNAME"));
+  CHECK(ranks[0].at("NCCL_MAX_CTAS") == "2");
+}
+
 TEST_CASE("the user's environment stays, except the settings that assign GPUs to ranks") {
   const std::vector<std::string> users{"CUDA_MODULE_LOADING=LAZY", "NCCL_PROTO=LL", "CUDA_VISIBLE_DEVICES=0,1",
                                        "NCCL_HOSTID=mine"};
@@ -203,6 +328,20 @@ TEST_CASE("a size that was asked for is refused rather than skipped, and so is a
         "one)");
   CHECK_THAT(refusal([] { plan(sizes({3, 4}), on_gpus(2)); }),
              ContainsSubstring("no selected case can run: a world of 3 ranks needs 3 GPUs"));
+}
+
+TEST_CASE("a launcher plans worlds of every size where guards find the GPUs") {
+  PlanOptions options = on_gpus(1);
+  options.supply->by_guards = GpuTerms{};
+  options.launcher = "mpirun -n {ranks}";
+  options.ranks = {1, 4};
+  for (const int own : {0, 1}) {
+    options.supply->listing = supply(own).listing;
+    const Plan all = plan(sizes({1, 2, 4}), options);
+    REQUIRE(all.worlds.size() == 2);
+    CHECK(all.worlds[1].skipped.empty());
+    CHECK(all.worlds[1].unfit_for_timing.empty());
+  }
 }
 
 TEST_CASE("worlds whose ranks share GPUs are unfit for timing, and the others are not") {

@@ -294,7 +294,7 @@ TEST_CASE("where ranks cannot be threads, cases that ask for it are skipped, and
   const auto on_gpus = [](auto& o) {
     o.device = "cuda";
     o.fabric = "nccl";
-    o.supply = GpuSupply{.listing = {}, .shared = false};
+    o.supply = GpuSupply{.listing = {}, .shared = false, .by_guards = {}};
     o.supply->listing.gpus.resize(4);
   };
   CHECK(
