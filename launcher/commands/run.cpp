@@ -147,7 +147,7 @@ std::string heading(const Plan& plan, const PlanOptions& options, const std::str
   if (!profile.empty()) text += fmt::format(", profile {}", profile);
   if (plan.tap) text += ", NCCL tapped";
   if (plan.tap && !plan.tap->faults.empty()) text += fmt::format(" with faults {}", plan.tap->faults);
-  if (plan.supply) text += fmt::format(", on {}", models_text(plan.supply->listing.gpus));
+  if (plan.supply && !plan.supply->by_guards) text += fmt::format(", on {}", models_text(plan.supply->listing.gpus));
   return text;
 }
 
@@ -206,10 +206,11 @@ class RunCommand final : public Subcommand {
                   "Let this command start the ranks of each world, for example 'mpirun -n {ranks}', 'srun -n {ranks}' "
                   "or 'torchrun --no-python --nproc-per-node {ranks}'. {ranks} becomes the size of the world. Without "
                   "it, --ranks selects the one size that the command starts. Ranks on several hosts need --fabric tcp "
-                  "or mpi (docs/clusters.md).");
+                  "or mpi, or --device cuda (docs/clusters.md).");
     options.value(course_group, "--join-timeout", texts_.join_timeout, "TIME",
-                  "With --launcher: the command has this time to start all ranks of a world. The default is 30 s. Give "
-                  "more time, for example 10min, where it waits for nodes, or where programs start slowly.");
+                  "With --launcher: the command has this time to start all ranks of a world, and to find GPUs for "
+                  "them. The default is 30 s. Give more time, for example 10min, where it waits for nodes, or where "
+                  "programs start slowly.");
     options.value(course_group, "--host-silence", texts_.host_silence, "TIME",
                   "With --launcher, and ranks on several hosts: a host that sends nothing for this time is lost. The "
                   "default is 0.8 s. Give more time, for example 10s, where hosts are overloaded or their network "

@@ -37,13 +37,15 @@ constexpr std::chrono::seconds flight_limit{1};
 
 // -- The start --------------------------------------------------------------------------------------------------------
 
+bool ForeignRanks::are_on_one_host() const {
+  return std::ranges::all_of(ranks_, [this](const Rank& rank) { return rank.identity == ranks_.front().identity; });
+}
+
 /// Whether all ranks are on one host, which has the launcher's memory. The launcher may have another name for it: Slurm
 /// names nodes only for its own processes.
 bool ForeignRanks::are_on_this_host() const {
-  return std::ranges::all_of(ranks_, [this](const Rank& rank) {
-    return rank.identity == ranks_.front().identity && rank.identity.boot == here_.boot &&
-           rank.identity.memory == here_.memory;
-  });
+  const protocol::HostIdentity& first = ranks_.front().identity;
+  return are_on_one_host() && first.boot == here_.boot && first.memory == here_.memory;
 }
 
 void ForeignRanks::spread() {
@@ -67,22 +69,21 @@ void ForeignRanks::spread() {
   }
   for (const Host& host : hosts_)
     links_.at(at(host.ranks.front()).link)
-        .link.send(GuardRequest{.what = GuardRequest::What::lead, .ranks = host.ranks});
+        .link.send(GuardRequest{.what = GuardRequest::What::lead, .ranks = host.ranks, .text = plan_.unfit_for_timing});
 }
 
 /// Why the ranks of these hosts cannot reach each other. Empty: they can.
 std::string ForeignRanks::refusal_of_fabric() const {
-  if (hosts_.size() < 2 || plan_.fabric == protocol::mpi_fabric) return {};
+  if (hosts_.size() < 2 || plan_.fabric != protocol::shm_fabric) return {};
   std::string text;
   for (const Host& host : hosts_)
     text += fmt::format("{}{} {} on {}", text.empty() ? "" : ", ", base::rank_list(host.ranks),
                         host.ranks.size() == 1 ? "is" : "are", host.name);
   std::set<std::string> names;
   for (const Host& host : hosts_) names.insert(host.name);
-  return fmt::format("{}{}; the fabric {} reaches one host; {}", text,
+  return fmt::format("{}{}; the fabric {} reaches one host; use --fabric {}", text,
                      names.size() < hosts_.size() ? ", each with its own /dev/shm" : "", plan_.fabric,
-                     plan_.fabric == protocol::shm_fabric ? fmt::format("use --fabric {}", protocol::mpi_fabric)
-                                                          : "let the command start all ranks on one");
+                     protocol::mpi_fabric);
 }
 
 // -- While ranks run --------------------------------------------------------------------------------------------------

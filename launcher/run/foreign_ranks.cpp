@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <system_error>
 #include <utility>
 
@@ -51,7 +52,7 @@ GuardOrder order_for(const WorldLaunch& launch, const std::string& addresses) {
 
 }  // namespace
 
-ForeignRanks::ForeignRanks(const protocol::WorldPlan& plan, const protocol::WorldDirectory& directory,
+ForeignRanks::ForeignRanks(protocol::WorldPlan& plan, const protocol::WorldDirectory& directory,
                            const WorldLaunch& launch, control::ControlPage& page, Poller& poller)
     : plan_(plan),
       directory_(directory),
@@ -190,7 +191,11 @@ void ForeignRanks::handle(const GuardReport& report, std::uint64_t key) {
       at(report.rank).link = key;
       at(report.rank).identity = report.host;
       links_.at(key).rank = report.rank;
-      if (awaited().empty()) all_have_joined();
+      // The guards that have come look for GPUs while others still start.
+      if (launch_.gpus) links_.at(key).link.send(GuardRequest{.what = GuardRequest::What::list_gpus});
+      return start_if_complete();
+    case What::gpus:
+      if (links_.at(key).rank >= 0 && is_alive(links_.at(key).rank)) take_gpus(links_.at(key).rank, report);
       return;
     case What::refused:
       if (!has_started_) give_up(report.text, alive(*this, plan_.size));
@@ -229,22 +234,57 @@ void ForeignRanks::refuse_second(int rank, std::uint64_t key) {
 
 // -- The start of ranks -----------------------------------------------------------------------------------------------
 
-void ForeignRanks::all_have_joined() {
+void ForeignRanks::take_gpus(int rank, const GuardReport& report) {
+  if (!launch_.gpus || at(rank).gpus) return;
+  if (!report.gpus)
+    return give_up(fmt::format("rank {} on {}: {}", rank, at(rank).identity.name, report.text),
+                   alive(*this, plan_.size));
+  at(rank).gpus = report.gpus;
+  start_if_complete();
+}
+
+/// Starts the ranks once all guards have joined and have listed their GPUs.
+void ForeignRanks::start_if_complete() {
+  if (!awaited().empty() || (launch_.gpus && !without_gpus().empty())) return;
+  if (launch_.gpus) {
+    try {
+      assign_gpus();
+    } catch (const CommandError& error) {
+      return give_up(error.what(), alive(*this, plan_.size));
+    }
+    // The ranks of this host read it, and so do later merges. Other hosts may still see the earlier file.
+    write_own_file(directory_.plan(), base::dump_line(plan_) + "\n", 2);
+  }
   if (are_on_this_host()) return start_ranks();
   spread();
+}
+
+void ForeignRanks::assign_gpus() {
+  std::vector<GuardGpus> found;
+  for (const Rank& rank : ranks_)
+    found.push_back({.host = rank.identity.name, .machine = rank.identity.boot, .listing = *rank.gpus});
+  const GpuAssignment assigned = launcher::assign_gpus(found, *launch_.gpus);
+  gpu_variables_ = gpu_environment(assigned.uuids, assigned.nccl, directory_.root.filename().string(),
+                                   launch_.environment, are_on_one_host());
+  plan_.unfit_for_timing = assigned.unfit_for_timing;
+  plan_.environment.resize(ranks_.size());
+  for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+    for (const auto& [name, value] : gpu_variables_[rank]) plan_.environment[rank][name] = value;
+  }
 }
 
 void ForeignRanks::start_ranks() {
   has_started_ = true;
   join_by_ = Deadline::max();
-  for (const Rank& rank : ranks_) {
-    if (!links_.contains(rank.link)) continue;
+  for (int rank = 0; rank < plan_.size; ++rank) {
+    if (has_lost_guard(rank)) continue;
     GuardRequest request{.what = GuardRequest::What::start, .rendezvous = plan_.rendezvous};
     if (is_spread()) {
-      request.ranks = hosts_[rank.host].ranks;
-      request.rendezvous = hosts_[rank.host].rendezvous;
+      request.ranks = hosts_[at(rank).host].ranks;
+      request.rendezvous = hosts_[at(rank).host].rendezvous;
     }
-    links_.at(rank.link).link.send(request);
+    if (launch_.gpus) request.variables = gpu_variables_[static_cast<std::size_t>(rank)];
+    links_.at(at(rank).link).link.send(request);
   }
 }
 
@@ -288,20 +328,36 @@ std::vector<int> ForeignRanks::awaited() const {
   return ranks;
 }
 
+std::vector<int> ForeignRanks::without_gpus() const {
+  std::vector<int> ranks;
+  for (int rank = 0; rank < plan_.size; ++rank) {
+    if (at(rank).state == State::joined && !at(rank).gpus) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
 std::string ForeignRanks::what_has_not_come() const {
   if (const std::vector<int> ranks = awaited(); !ranks.empty())
     return fmt::format("the command has not started {}", base::rank_list(ranks));
+  if (const std::vector<int> ranks = without_gpus(); launch_.gpus && !ranks.empty())
+    return fmt::format("{} not listed {} GPUs", guards_text(ranks), ranks.size() == 1 ? "its" : "their");
   const std::vector<int> missing = hub_->core().missing();
-  std::string guards;
-  int count = 0;
+  std::vector<int> leads;
   for (const Host& host : hosts_) {
     const bool has_page = std::ranges::find(missing, host.ranks.front()) == missing.end();
-    if (!host.rendezvous.empty() && has_page) continue;
-    guards += fmt::format("{}rank {} on {}", guards.empty() ? "" : ", ", host.ranks.front(), host.name);
-    ++count;
+    if (host.rendezvous.empty() || !has_page) leads.push_back(host.ranks.front());
   }
-  return fmt::format("the {} of {} not joined the launcher's hub", count == 1 ? "guard" : "guards",
-                     guards + (count == 1 ? " has" : " have"));
+  return guards_text(leads) + " not joined the launcher's hub";
+}
+
+std::string ForeignRanks::guards_text(const std::vector<int>& ranks) const {
+  constexpr std::size_t shown = 8;
+  std::string text;
+  for (const int rank : std::span(ranks).first(std::min(ranks.size(), shown)))
+    text += fmt::format("{}rank {} on {}", text.empty() ? "" : ", ", rank, at(rank).identity.name);
+  if (ranks.size() > shown) text += fmt::format(" and {} more", ranks.size() - shown);
+  return fmt::format("the {} of {} {}", ranks.size() == 1 ? "guard" : "guards", text,
+                     ranks.size() == 1 ? "has" : "have");
 }
 
 /// These ranks will not run. The first reason stays.

@@ -6,6 +6,9 @@
 // The command has to start exactly one guard for each rank, in time. Only then the guards start their ranks. Otherwise
 // all ranks are unstarted, for a reason that the user can repair.
 //
+// For ranks on GPUs, each guard lists the GPUs that it finds, and this object gives one of them to its rank. The
+// launcher's own host may have none. Each guard looks for itself, because Slurm may show other GPUs to each task.
+//
 // If all guards are on this host, their ranks use the launcher's control page. Otherwise the world is *spread*: one
 // guard of each host makes a page there, and connects it to the hub in this object. The launcher's own page is
 // connected, too, and shows all ranks.
@@ -23,10 +26,12 @@
 #include "harness/control/link/hub.hpp"
 #include "harness/control/link/page_link.hpp"
 #include "harness/control/page_watch.hpp"
+#include "harness/protocol/gpu_listing.hpp"
 #include "harness/protocol/host_identity.hpp"
 #include "harness/protocol/rank_end.hpp"
 #include "harness/protocol/run_directory.hpp"
 #include "harness/protocol/world_plan.hpp"
+#include "launcher/process/gpus.hpp"
 #include "launcher/process/poller.hpp"
 #include "launcher/run/foreign_command.hpp"
 #include "launcher/run/guard_link.hpp"
@@ -37,8 +42,8 @@ namespace shardproof::launcher {
 
 class ForeignRanks final : public Ranks {
  public:
-  /// Borrows all arguments.
-  ForeignRanks(const protocol::WorldPlan& plan, const protocol::WorldDirectory& directory, const WorldLaunch& launch,
+  /// Borrows all arguments. With `launch.gpus`, adds the facts about the ranks' GPUs to `plan`, before ranks start.
+  ForeignRanks(protocol::WorldPlan& plan, const protocol::WorldDirectory& directory, const WorldLaunch& launch,
                control::ControlPage& page, Poller& poller);
   ~ForeignRanks() override;
 
@@ -77,6 +82,7 @@ class ForeignRanks final : public Ranks {
     std::uint64_t link = 0;  ///< its key in `links_`
     pid_t process = 0;
     protocol::HostIdentity identity;  ///< The identity of its host.
+    std::optional<protocol::GpuListing> gpus;  ///< Empty: its guard has not listed them.
     std::size_t host = 0;  ///< In a spread world: the place of its host in `hosts_`.
     std::optional<protocol::RankEnd> reported_end;  ///< In a spread world, the guard reports it to the launcher, too.
     bool owes_evidence = false;  ///< The guard takes the rank's stacks.
@@ -104,7 +110,10 @@ class ForeignRanks final : public Ranks {
   void handle(const GuardReport& report, std::uint64_t key);
   void refuse_second(int rank, std::uint64_t key);
   bool is_spread() const { return !hosts_.empty(); }
-  void all_have_joined();
+  void take_gpus(int rank, const GuardReport& report);
+  void start_if_complete();
+  void assign_gpus();
+  bool are_on_one_host() const;
   bool are_on_this_host() const;
   void spread();
   std::string refusal_of_fabric() const;
@@ -128,8 +137,12 @@ class ForeignRanks final : public Ranks {
   bool has_lost_guard(int rank) const { return !links_.contains(at(rank).link); }
   std::string reason_of(const protocol::RankEnd& end) const;
   std::vector<int> awaited() const;
-  /// Names the guards, or the pages of hosts, that the start of the ranks waits for.
+  /// The ranks whose guards have joined and not listed their GPUs.
+  std::vector<int> without_gpus() const;
+  /// Names the guards, their lists of GPUs, or the pages of hosts, that the start of the ranks waits for.
   std::string what_has_not_come() const;
+  /// `the guard of rank 1 on n1 has`, `the guards of rank 0 on n0, rank 1 on n1 have`
+  std::string guards_text(const std::vector<int>& ranks) const;
   void give_up(const std::string& why, const std::vector<int>& ranks);
 
   // The keys of the poller, above all rank numbers and below those of the evidence.
@@ -140,7 +153,7 @@ class ForeignRanks final : public Ranks {
   /// host. The processes of a host that is shut down do not end all at once.
   static constexpr std::chrono::milliseconds settling{100};
 
-  const protocol::WorldPlan& plan_;
+  protocol::WorldPlan& plan_;
   const protocol::WorldDirectory& directory_;
   const WorldLaunch& launch_;
   control::ControlPage& page_;
@@ -155,6 +168,7 @@ class ForeignRanks final : public Ranks {
   control::Deadline evidence_by_ = control::Deadline::max(), saved_by_ = control::Deadline::max();
   ForeignCommand command_;
   std::vector<Rank> ranks_;
+  std::vector<Environment> gpu_variables_;  ///< By rank. Empty: no GPU is assigned.
   std::map<std::uint64_t, Link> links_;  ///< to guards
   std::uint64_t next_link_;
   int alive_ = 0;

@@ -33,6 +33,7 @@
 #include "launcher/files/small_file.hpp"
 #include "launcher/files/standard_streams.hpp"
 #include "launcher/launcher.hpp"
+#include "launcher/process/gpus.hpp"
 #include "launcher/process/leftovers.hpp"
 #include "launcher/process/oom_kills.hpp"
 #include "launcher/process/poller.hpp"
@@ -43,6 +44,7 @@
 #include "launcher/run/guard_link.hpp"
 #include "launcher/run/host_lead.hpp"
 #include "launcher/run/supervisor.hpp"
+#include "launcher/worker_client/worker.hpp"
 
 namespace shardproof::launcher {
 
@@ -65,7 +67,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-enum Key : std::uint64_t { of_rank, of_launcher, of_signals, of_parent, of_hub, of_crash, of_evidence };
+enum Key : std::uint64_t { of_rank, of_launcher, of_signals, of_parent, of_hub, of_crash, of_evidence, of_gpus };
 
 /// The time to reach the launcher.
 constexpr std::chrono::seconds connecting_limit{10};
@@ -104,6 +106,13 @@ Role find_role(int world_size, const std::string& host) {
   } catch (const std::invalid_argument& error) {
     return {.refusal = fmt::format("on {}: {}", host, error.what())};
   }
+}
+
+/// Sets these variables in a list of NAME=value.
+void set_variables(std::vector<std::string>& environment, const std::map<std::string, std::string>& variables) {
+  std::erase_if(environment,
+                [&](const std::string& entry) { return variables.contains(entry.substr(0, entry.find('='))); });
+  for (const auto& [name, value] : variables) environment.push_back(fmt::format("{}={}", name, value));
 }
 
 std::uint64_t size_of(const std::filesystem::path& file) {
@@ -184,10 +193,38 @@ class Guard {
     return usage;
   }
 
-  void lead(const std::vector<int>& ranks) {
+  /// With the environment that the rank will have. The NCCL tap is not in it, because it would record this question.
+  void list_gpus() {
     try {
-      lead_.emplace(plan_, directory_, HostLead::Contact{.addresses = order_.addresses, .key = key_}, host_.name,
-                    ranks);
+      Worker worker = find_worker(order_.worker);
+      set_variables(worker.environment, order_.environment);
+      question_.emplace(worker, plan_.backend);
+      poller_.add(question_->descriptor(), of_gpus);
+    } catch (const std::exception& error) {
+      report({.what = What::gpus, .rank = rank_, .text = error.what()});
+    }
+  }
+
+  void take_gpus() {
+    GuardReport answer{.what = What::gpus, .rank = rank_};
+    try {
+      std::optional<protocol::GpuListing> listing = question_->listing();
+      if (!listing) return;
+      answer.gpus = brief(*std::move(listing));
+    } catch (const std::exception& error) {
+      answer.text = error.what();
+    }
+    poller_.remove(question_->descriptor());
+    question_.reset();
+    report(answer);
+  }
+
+  void lead(const GuardRequest& request) {
+    try {
+      protocol::WorldPlan plan = plan_;
+      plan.unfit_for_timing = request.text;
+      const std::vector<int>& ranks = request.ranks;
+      lead_.emplace(plan, directory_, HostLead::Contact{.addresses = order_.addresses, .key = key_}, host_.name, ranks);
       poller_.add(lead_->link().descriptor(), of_hub);
       report({.what = What::ready, .rank = rank_, .text = lead_->rendezvous().string()});
     } catch (const std::exception& error) {
@@ -206,6 +243,7 @@ class Guard {
     if (!plan_.environment.empty()) {
       for (const auto& [name, value] : plan_.environment.at(static_cast<std::size_t>(rank_))) own[name] = value;
     }
+    for (const auto& [name, value] : variables_) own[name] = value;
     own[protocol::environment::plan] =
         (is_spread() ? directory_.host_plan(first_of_host_) : directory_.plan()).string();
     if (is_spread()) own[protocol::environment::tracer] = std::to_string(::getpid());
@@ -217,12 +255,8 @@ class Guard {
                     .standard_output = out.get(),
                     .standard_error = err.get(),
                     .inherits_descriptors = true};  // MPI's PMI_FD is one
-    for (char** entry = environ; *entry != nullptr; ++entry) {
-      const std::string_view variable = *entry;
-      if (!own.contains(std::string(variable.substr(0, variable.find('=')))))
-        command.environment.emplace_back(variable);
-    }
-    for (const auto& [name, value] : own) command.environment.push_back(fmt::format("{}={}", name, value));
+    for (char** entry = environ; *entry != nullptr; ++entry) command.environment.emplace_back(*entry);
+    set_variables(command.environment, own);
     return Process::spawn(command);
   }
 
@@ -231,6 +265,7 @@ class Guard {
     const auto add = [&](std::optional<Deadline> at) {
       if (at) first = first ? std::min(*first, *at) : at;
     };
+    if (question_) add(question_->deadline());
     if (lead_ && !is_leaving_) add(lead_->link().deadline());
     if (evidence_) add(evidence_->deadline());
     if (crash_) add(crash_->deadline());
@@ -252,6 +287,7 @@ class Guard {
       kill_at_.reset();
       signal_rank(SIGKILL);
     }
+    if (question_ && !is_leaving_) take_gpus();
     if (evidence_) continue_evidence(ready);
     if (crash_) save_crash(ready);
     if (process_) take_end();
@@ -276,10 +312,12 @@ class Guard {
   void handle(const GuardRequest& request) {
     using Wanted = GuardRequest::What;
     switch (request.what) {
-      case Wanted::lead: return lead(request.ranks);
+      case Wanted::list_gpus: return list_gpus();
+      case Wanted::lead: return lead(request);
       case Wanted::start:
         may_start_ = true;
         rendezvous_ = request.rendezvous;
+        variables_ = request.variables;
         if (!request.ranks.empty()) first_of_host_ = request.ranks.front();
         return;
       case Wanted::signal: return ask(RankEnd::AskedBy::launcher, request.signal);
@@ -390,9 +428,11 @@ class Guard {
   GuardLink link_;
   base::FileDescriptor parent_;  ///< the process that started the guard; empty: it has ended, or is out of sight
   Poller poller_;
+  std::optional<GpuQuestion> question_;  ///< empty: the guard does not look for GPUs
   std::optional<HostLead> lead_;  ///< empty: this is not the lead guard of its host
   std::filesystem::path rendezvous_;  ///< of the ranks of this host
   std::optional<control::ControlPage> page_;  ///< empty: the rank was not started
+  std::map<std::string, std::string> variables_;  ///< of the rank, from the launcher
   int rank_ = -1;
   int first_of_host_ = -1;  ///< the first rank of this host, in a world that is not only on the launcher's host
   std::string refusal_;  ///< why this lead guard cannot lead

@@ -31,11 +31,12 @@ constexpr std::size_t longest_text = 4096;
 
 std::string_view to_string(GuardReport::What what) {
   return base::name_of<GuardReport::What::leftover>(
-      what, {"joined", "refused", "ready", "started", "ended", "collected", "saved", "leftover"});
+      what, {"joined", "refused", "gpus", "ready", "started", "ended", "collected", "saved", "leftover"});
 }
 
 std::string_view to_string(GuardRequest::What what) {
-  return base::name_of<GuardRequest::What::leave>(what, {"lead", "start", "signal", "release", "collect", "leave"});
+  return base::name_of<GuardRequest::What::leave>(
+      what, {"list_gpus", "lead", "start", "signal", "release", "collect", "leave"});
 }
 
 void to_json(nlohmann::ordered_json& json, const GuardReport& report) {
@@ -46,6 +47,7 @@ void to_json(nlohmann::ordered_json& json, const GuardReport& report) {
   if (report.what == GuardReport::What::joined)
     json["host"] = {{"name", report.host.name}, {"boot", report.host.boot}, {"memory", report.host.memory}};
   if (report.end) json["end"] = *report.end;
+  if (report.gpus) json["gpus"] = *report.gpus;
 }
 
 void from_json(const nlohmann::ordered_json& json, GuardReport& report) {
@@ -59,6 +61,7 @@ void from_json(const nlohmann::ordered_json& json, GuardReport& report) {
     report.host = {.name = host.text("name"), .boot = host.text("boot"), .memory = host.text("memory")};
   }
   if (fields.has("end")) report.end = fields.object("end").get<protocol::RankEnd>();
+  if (fields.has("gpus")) report.gpus = fields.object("gpus").get<protocol::GpuListing>();
 }
 
 void to_json(nlohmann::ordered_json& json, const GuardRequest& request) {
@@ -67,6 +70,7 @@ void to_json(nlohmann::ordered_json& json, const GuardRequest& request) {
                                 {"ranks", request.ranks},
                                 {"rendezvous", request.rendezvous.string()},
                                 {"text", base::beginning_within(request.text, longest_text)}};
+  if (!request.variables.empty()) json["variables"] = request.variables;
 }
 
 void from_json(const nlohmann::ordered_json& json, GuardRequest& request) {
@@ -76,6 +80,7 @@ void from_json(const nlohmann::ordered_json& json, GuardRequest& request) {
   request.ranks = fields.array("ranks").get<std::vector<int>>();
   request.rendezvous = fields.text("rendezvous");
   request.text = fields.text("text");
+  if (fields.has("variables")) request.variables = fields.text_map("variables");
 }
 
 GuardLink GuardLink::connect(std::string_view addresses, const std::string& key, std::chrono::nanoseconds limit) {

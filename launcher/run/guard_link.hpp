@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <deque>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -18,6 +19,7 @@
 
 #include "harness/control/link/acceptor.hpp"
 #include "harness/control/link/connection.hpp"
+#include "harness/protocol/gpu_listing.hpp"
 #include "harness/protocol/host_identity.hpp"
 #include "harness/protocol/rank_end.hpp"
 
@@ -28,6 +30,7 @@ struct GuardReport {
   enum class What : std::uint8_t {
     joined,     ///< It is the guard of `rank`, on `host`.
     refused,    ///< It starts no rank. `text` says why.
+    gpus,       ///< Its rank may use `gpus`. Without `gpus`, `text` says why they cannot be listed.
     ready,      ///< The ranks of its host meet in the directory `text`.
     started,    ///< The rank is `process`.
     ended,      ///< The rank has ended: `end`.
@@ -41,6 +44,7 @@ struct GuardReport {
   std::string text;
   protocol::HostIdentity host;
   std::optional<protocol::RankEnd> end;
+  std::optional<protocol::GpuListing> gpus;  ///< `brief` (process/gpus.hpp)
   friend bool operator==(const GuardReport&, const GuardReport&) = default;
 };
 
@@ -52,18 +56,22 @@ void from_json(const nlohmann::ordered_json& json, GuardReport& report);
 /// The launcher sends it to a guard. The end of the connection asks the guard to end its rank and itself.
 struct GuardRequest {
   enum class What : std::uint8_t {
-    lead,     ///< Make the directory and the page of your host for `ranks`. Connect the page to the hub.
-    start,    ///< All guards of the world have joined: start the rank. It meets the ranks of its host, `ranks`, in
-              ///< `rendezvous`. `ranks` is empty if all ranks are on the launcher's host.
-    signal,   ///< Send this signal to the rank.
+    list_gpus,  ///< Report the GPUs that your rank may use.
+    lead,  ///< Make the directory and the page of your host for `ranks`. Connect the page to the hub. If `text` is not
+    ///< empty, it is why durations of this world mean nothing.
+    start,  ///< All guards of the world have joined: start the rank. It meets the ranks of its host, `ranks`, in
+    ///< `rendezvous`. `ranks` is empty if all ranks are on the launcher's host. `variables` are for the rank's
+    ///< environment, and win over all others.
+    signal,  ///< Send this signal to the rank.
     release,  ///< The host has lost the hub: let its ranks leave, because of `text`.
     collect,  ///< Take the stacks of the rank.
-    leave,    ///< The world is over: end the rank and yourself.
+    leave,  ///< The world is over: end the rank and yourself.
   };
   What what = What::start;
   int signal = 0;
   std::vector<int> ranks;
   std::filesystem::path rendezvous;
+  std::map<std::string, std::string> variables;
   std::string text;
   friend bool operator==(const GuardRequest&, const GuardRequest&) = default;
 };

@@ -88,6 +88,7 @@ class Run {
                 .debug = monitor.debug,
                 .wrapper = monitor.wrapper,
                 .launcher = plan.launcher,
+                .gpus = plan.supply ? plan.supply->by_guards : std::nullopt,
                 .join_timeout = plan.join_timeout,
                 .host_silence = plan.host_silence,
                 .output_of = monitor.output_of,
@@ -193,9 +194,13 @@ class Run {
                                               .directory = directory_.world(number),
                                               .gpus = std::move(gpus)});
     pending_.pop_front();
-    if (supply_)
+    if (pool_)
       one.plan.environment =
           gpu_environment(one.gpus, supply_->listing.nccl, std::to_string(number), launch_.environment);
+    if (launch_.gpus) {  // The plan may have those of an earlier world, which had other GPUs.
+      one.plan.environment.clear();
+      one.plan.unfit_for_timing.clear();
+    }
     try {
       if (tap_) {
         apply_tap(one.plan, *tap_, one.directory, launch_.environment);
@@ -454,7 +459,8 @@ class Run {
   const std::size_t jobs_;  ///< worlds that may run at the same time
   const std::optional<GpuSupply> supply_;
   const std::optional<NcclTap> tap_;
-  std::optional<GpuPool> pool_ = supply_ ? std::optional<GpuPool>(*supply_) : std::nullopt;
+  /// Empty: ranks run on no GPU, or guards find the GPUs.
+  std::optional<GpuPool> pool_ = supply_ && !supply_->by_guards ? std::optional<GpuPool>(*supply_) : std::nullopt;
   Poller poller_;
   ProgressTracker tracker_;
   Leftovers leftovers_{worker_.started};

@@ -57,7 +57,7 @@ constexpr milliseconds tail_interval{50};
 /// Does the I/O of a supervised world: reports events to the supervisor, and carries out its actions.
 class SupervisedWorld final : public RunningWorld {
  public:
-  SupervisedWorld(MeetingPlace place, const protocol::WorldPlan& plan, const protocol::WorldDirectory& directory,
+  SupervisedWorld(MeetingPlace place, protocol::WorldPlan& plan, const protocol::WorldDirectory& directory,
                   const WorldLaunch& launch, std::vector<LiveView> views)
       : rendezvous_(std::move(place.directory)),
         plan_(plan),
@@ -65,7 +65,7 @@ class SupervisedWorld final : public RunningWorld {
         launch_(launch),
         page_(std::move(place.page)),
         clock_(plan, page_, launch.joining),
-        ranks_(make_ranks()),
+        ranks_(make_ranks(plan)),
         supervisor_(plan.size),
         tail_(directory, launch.output_of, plan.size, ranks_->is_one_process(), launch.names_world) {
     start();
@@ -136,9 +136,9 @@ class SupervisedWorld final : public RunningWorld {
     Deadline next;  ///< the next time to show it
   };
 
-  std::unique_ptr<Ranks> make_ranks() {
+  std::unique_ptr<Ranks> make_ranks(protocol::WorldPlan& plan) {
     if (launch_.launcher.empty()) return std::make_unique<RankProcesses>(plan_, directory_, launch_, poller_);
-    return std::make_unique<ForeignRanks>(plan_, directory_, launch_, page_, poller_);
+    return std::make_unique<ForeignRanks>(plan, directory_, launch_, page_, poller_);
   }
 
   // -- Events ---------------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "harness/control/doorbell.hpp"  // Deadline
 #include "harness/protocol/run_directory.hpp"
 #include "harness/protocol/world_plan.hpp"
+#include "launcher/process/gpus.hpp"
 #include "launcher/run/records.hpp"
 #include "launcher/terminal/live_view.hpp"
 
@@ -41,7 +43,9 @@ struct WorldLaunch {
   /// A command of the user, such as mpirun, that starts the ranks of a world (foreign_ranks.hpp). Empty: this process
   /// starts them.
   std::string launcher;
-  /// With `launcher`: the time for the command to start all ranks of a world.
+  /// With `launcher`, for ranks on GPUs: the terms on which guards find a GPU for each rank.
+  std::optional<GpuTerms> gpus;
+  /// With `launcher`: the time for the command to start all ranks of a world, and for guards to find GPUs.
   std::chrono::milliseconds join_timeout = protocol::joining_limit;
   /// With `launcher`: a host whose guards send nothing for this time is lost.
   std::chrono::milliseconds host_silence{};
@@ -86,7 +90,8 @@ class RunningWorld {
 };
 
 /// Starts the ranks. If there is no room for the world's memory, prints that, and puts this memory into `directory`.
-/// Sets the nonce and the directories in `plan`, and writes it to `directory`. Borrows `plan`, `directory` and
+/// Sets the nonce and the directories in `plan`, and writes it to `directory`. With `launch.gpus`, sets the variables of
+/// the ranks later, before they start, and writes the plan again. Borrows `plan`, `directory` and
 /// `launch`. Throws CommandError if the world's files cannot be made.
 std::unique_ptr<RunningWorld> start_world(protocol::WorldPlan& plan, const protocol::WorldDirectory& directory,
                                           const WorldLaunch& launch, std::vector<LiveView> views);

@@ -63,14 +63,21 @@ TEST_CASE("guards and their launcher exchange messages, and see each other's end
   const GuardReport ended{.what = GuardReport::What::ended,
                           .rank = 3,
                           .end = protocol::RankEnd{.rank = 3, .signalled = true, .code = SIGSEGV, .last_words = "oh"}};
-  const GuardRequest lead{.what = GuardRequest::What::lead, .ranks = {2, 3}};
-  const GuardRequest start{.what = GuardRequest::What::start, .rendezvous = "/dev/shm/x"};
+  protocol::GpuListing listing{.backend = "some CUDA", .nccl = 22809};
+  listing.gpus.emplace_back().uuid = "GPU-a0";
+  const GuardReport gpus{.what = GuardReport::What::gpus, .rank = 3, .gpus = listing};
+  const GuardRequest list_gpus{.what = GuardRequest::What::list_gpus};
+  const GuardRequest lead{.what = GuardRequest::What::lead, .ranks = {2, 3}, .text = "4 ranks share 2 GPUs"};
+  const GuardRequest start{.what = GuardRequest::What::start,
+                           .rendezvous = "/dev/shm/x",
+                           .variables = {{"CUDA_VISIBLE_DEVICES", "GPU-a0"}, {"NCCL_ALGO", "Ring"}}};
   const GuardRequest leave{.what = GuardRequest::What::leave};
-  std::optional<GuardRequest> first, second, third;
+  std::optional<GuardRequest> first, second, third, fourth;
   {
     std::jthread guard([&] {
       GuardLink link = GuardLink::connect(launcher.hub.addresses(), "key", 20s);
       link.send(joined);
+      link.send(gpus);
       link.send(ended);
       link.send(GuardReport{.what = GuardReport::What::leftover, .rank = 3, .text = std::string(9000, 'a')});
       const auto take = [&](std::optional<GuardRequest>& into) {
@@ -81,18 +88,21 @@ TEST_CASE("guards and their launcher exchange messages, and see each other's end
       take(first);
       take(second);
       take(third);
+      take(fourth);
     });
     launcher.await_guards(1);
     GuardLink& link = launcher.links.front();
     CHECK(next<GuardReport>(link) == joined);
+    CHECK(next<GuardReport>(link) == gpus);
     CHECK(next<GuardReport>(link) == ended);
     CHECK(next<GuardReport>(link).text == std::string(4096, 'a'));
-    for (const GuardRequest& request : {lead, start, leave}) link.send(request);
+    for (const GuardRequest& request : {list_gpus, lead, start, leave}) link.send(request);
     CHECK(ends(link));
   }
-  CHECK(first == lead);
-  CHECK(second == start);
-  CHECK(third == leave);
+  CHECK(first == list_gpus);
+  CHECK(second == lead);
+  CHECK(third == start);
+  CHECK(fourth == leave);
 }
 
 TEST_CASE("a guard without the key reaches no launcher") {

@@ -3,26 +3,36 @@
     launched_test.py PART SHARDPROOF WORKER BACKEND… [COMMAND]     COMMAND starts ranks, for the part `command`
 """
 import json
+import os
 import pathlib
+import re
+import signal
 import subprocess
 import sys
 import tempfile
+import time
+
+FOREIGN = pathlib.Path(__file__).resolve().parents[2] / "launcher" / "foreign_launcher.py"
 
 part, launcher, worker, *backends = sys.argv[1:]
 
 
-def run(directory, *arguments):
+def command_line(directory, *arguments, program=worker):
+    return [launcher, "run", *arguments, "--worker", program, "--out", str(pathlib.Path(directory, "run"))]
+
+
+def run(directory, *arguments, program=worker):
     """Returns the report, the exit code and the output."""
     out = pathlib.Path(directory, "run")
-    command = [launcher, "run", *arguments, "--worker", worker, "--out", str(out)]
+    command = command_line(directory, *arguments, program=program)
     done = subprocess.run(command, capture_output=True, text=True, timeout=250)
     output = done.stdout + done.stderr
     assert (out / "report.json").exists(), output
     return json.loads((out / "report.json").read_text()), done.returncode, output
 
 
-def on_tables(directory, *arguments, backend=0):
-    return run(directory, *arguments, "--device", "cuda", "--backend", backends[backend])
+def on_tables(directory, *arguments, backend=0, program=worker):
+    return run(directory, *arguments, "--device", "cuda", "--backend", backends[backend], program=program)
 
 
 def by_id(report):
@@ -175,26 +185,176 @@ def lost():
         assert "2 worlds have been lost" in output and len(report["worlds"]) < 4, output
 
 
+def gpus_of(report):
+    return [[host["gpus"] for host in world["hosts"]] for world in report["worlds"]]
+
+
+def uuid(gpu):
+    return f"GPU-00000000-0000-0000-0000-{gpu:012}"
+
+
+def script(directory, name, text):
+    file = pathlib.Path(directory, name)
+    file.write_text("#!/bin/sh\n" + text)
+    file.chmod(0o755)
+    return str(file)
+
+
+def merges_alike(directory, report):
+    folder = pathlib.Path(directory, "run")
+    merged = subprocess.run([launcher, "merge", str(folder)], capture_output=True, text=True, timeout=60)
+    assert json.loads((folder / "report.json").read_text()) == report, merged.stdout + merged.stderr
+
+
+def guards():
+    """Guards find the GPUs for their ranks, and the launcher's own host may have none."""
+    start = f"{sys.executable} {FOREIGN} -n {{ranks}}"
+    works = ["gpu/works", "--launcher"]
+    with tempfile.TemporaryDirectory() as directory:  # each process of the command sees another GPU, as under Slurm
+        bind = script(directory, "bind", 'CUDA_VISIBLE_DEVICES=$((5 - OMPI_COMM_WORLD_RANK)) exec "$@"\n')
+        report, code, output = on_tables(directory, *works, f"{start} {bind}", "--gpus", "1")
+        assert code == 0 and gpus_of(report) == [[[uuid(5), uuid(4)]]], output
+        assert " on 8 x" not in output, output
+        merges_alike(directory, report)
+    with tempfile.TemporaryDirectory() as directory:  # the launcher sees no GPU
+        blind = script(directory, "blind", f'[ "$GUARDED$1" = --list-gpus ] && exit 9\nexec {worker} "$@"\n')
+        report, code, output = on_tables(directory, *works, f"GUARDED=1 {start}", program=blind)
+        assert code == 0 and gpus_of(report) == [[[uuid(0), uuid(1)]]], output
+        assert "gpus" not in report["machine"], report["machine"]
+        _, code, output = on_tables(directory, "gpu/works", "--overwrite", program=blind)
+        assert code == 3 and "asked with --list-gpus, ended with exit code 9" in output, output
+    with tempfile.TemporaryDirectory() as directory:  # the variables of the launcher win over those of the command
+        say = script(directory, "say", f'echo "$CUDA_MODULE_LOADING $NCCL_ALGO" >&2\nexec {worker} "$@"\n')
+        own = "CUDA_MODULE_LOADING=LAZY NCCL_ALGO=Tree"
+        report, code, output = on_tables(
+            directory, *works, f"{own} {start}", "--gpus", "1", "--share-gpus", program=say
+        )
+        assert code == 0 and gpus_of(report) == [[[uuid(0)] * 2]], output
+        assert report["worlds"][0]["unfit_for_timing"] == "2 ranks share 1 GPU", report["worlds"]
+        logs = pathlib.Path(directory, "run/worlds/0/logs")
+        for rank in (0, 1):
+            assert (logs / f"rank-{rank}.err").read_text().startswith("EAGER Ring\n"), rank
+        plan = json.loads(pathlib.Path(directory, "run/worlds/0/plan.json").read_text())
+        assert plan["unfit_for_timing"] == "2 ranks share 1 GPU", plan
+        merges_alike(directory, report)
+    with tempfile.TemporaryDirectory() as directory:  # a later world of the run gets its own GPUs
+        shared = ["--gpus", "1", "--share-gpus", "--timeout", "4"]
+        report, code, output = on_tables(directory, "gpu/dies", *works, start, *shared)
+        assert code == 4 and len(report["worlds"]) == 2, output
+        own_ids = [world["environment"][1]["NCCL_HOSTID"] for world in report["worlds"]]
+        assert own_ids == ["shardproof-0-rank-1", "shardproof-1-rank-1"], own_ids
+    refusals = {
+        "--gpus 1": r"no GPU is left for rank 1 on \S+: ranks 0, 1 on this machine may use 1 GPU, and each rank needs "
+        r"its own; start fewer ranks on each host, on more hosts, or let ranks share GPUs \(--share-gpus\)",
+        "--gpus 9": r"on \S+: --gpus 9: there are 8 GPUs",
+    }
+    for options, why in refusals.items():
+        with tempfile.TemporaryDirectory() as directory:
+            _, code, output = on_tables(directory, *works, start, *options.split())
+            assert code == 3 and re.search(why, output), output
+    with tempfile.TemporaryDirectory() as directory:
+        _, code, output = on_tables(directory, *works, f"CUDA_VISIBLE_DEVICES= {start}")
+        assert code == 3 and re.search(r"no GPUs for rank 0 on \S+: cudaGetDeviceCount: cudaErrorNoDevice", output), output
+    with tempfile.TemporaryDirectory() as directory:
+        crashing = script(directory, "crashing", f'[ "$GUARDED$1" = 1--list-gpus ] && kill -9 $$\nexec {worker} "$@"\n')
+        _, code, output = on_tables(directory, *works, f"GUARDED=1 {start}", program=crashing)
+        assert code == 3 and re.search(
+            r"rank [01] on \S+: cannot list the GPUs of backend .* ended with signal 9", output
+        ), output
+
+
+def stuck_guards():
+    """Guards whose question for GPUs has no answer: the launcher names them, and they end with their launcher or their
+    command."""
+    start = f"{sys.executable} {FOREIGN} -n {{ranks}}"
+    with tempfile.TemporaryDirectory() as directory:
+        # The question of rank 1 has no answer.
+        stuck = script(
+            directory,
+            "stuck",
+            f'[ "$GUARD$1" = 1--list-gpus ] || exec {worker} "$@"\necho $$ >{directory}/new\n'
+            f"mv {directory}/new {directory}/asked\nexec sleep 1000\n",
+        )
+        name = script(directory, "name", 'GUARD=$OMPI_COMM_WORLD_RANK exec "$@"\n')
+        arguments = ["gpu/works", "--launcher", f"{start} {name}", "--device", "cuda", "--backend", backends[0]]
+        asked = pathlib.Path(directory, "asked")
+
+        def is_gone(process):
+            try:
+                return "\nState:\tZ" in pathlib.Path(f"/proc/{process}/status").read_text()
+            except (FileNotFoundError, ProcessLookupError):
+                return True
+
+        def wait_for(found):
+            deadline = time.monotonic() + 60
+            while not found():
+                assert time.monotonic() < deadline, "it did not happen"
+                time.sleep(0.01)
+
+        def parent_of(process):
+            status = pathlib.Path(f"/proc/{process}/status").read_text()
+            return int(re.search(r"^PPid:\t(\d+)$", status, re.M)[1])
+
+        _, code, output = run(directory, *arguments, "--join-timeout", "3s", program=stuck)
+        assert code == 3 and re.search(
+            r"the guard of rank 1 on \S+ has not listed its GPUs within 3 s \(--join-timeout\)", output
+        ), output
+        wait_for(lambda: is_gone(int(asked.read_text())))
+        # Its guard is the parent of the question, and the small launcher the guard's.
+        for end in ("launcher", "command"):
+            asked.unlink()
+            process = subprocess.Popen(
+                command_line(directory, *arguments, "--overwrite", program=stuck),
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            )
+            wait_for(asked.exists)
+            question = int(asked.read_text())
+            guard = parent_of(question)
+            os.kill(process.pid if end == "launcher" else parent_of(guard), signal.SIGKILL)
+            wait_for(lambda: is_gone(question) and is_gone(guard))
+            output, _ = process.communicate(timeout=60)
+            if end == "command":
+                assert process.returncode == 3 and "the command ended with signal 9" in output, output
+
+
 def command():
-    """The same where a command starts the ranks. Each rank has its own GPU. Ranks on two hosts are refused."""
+    """The same where a command starts the ranks. Each rank has its own GPU, on one host and on two hosts."""
     start = backends[-1]
     trouble("--launcher", start)
     with tempfile.TemporaryDirectory() as here, tempfile.TemporaryDirectory() as there:
         report, code, output = on_tables(here, "gpu/works", "--launcher", start)
         own, _, _ = on_tables(there, "gpu/works")
         assert code == 0 and report["summary"]["passed"] == 1, output
-        gpus = [host["gpus"] for world in report["worlds"] for host in world["hosts"]]
-        assert gpus and all(len(set(of_world)) == len(of_world) == 2 for of_world in gpus), gpus
+        assert gpus_of(report) == [[[uuid(0), uuid(1)]]], output
         difference = subprocess.run(
             [launcher, "diff", str(pathlib.Path(there, "run")), str(pathlib.Path(here, "run"))],
             capture_output=True, text=True, timeout=60,
         )
         assert difference.returncode == 0 and own["summary"] == report["summary"], difference.stdout
     with tempfile.TemporaryDirectory() as directory:
+        _, code, output = on_tables(directory, "gpu/works", "--launcher", start, "--gpus", "1")
+        assert code == 3 and "ranks 0, 1 on this machine may use 1 GPU, and each rank needs its own" in output, output
+    with tempfile.TemporaryDirectory() as directory:
+        report, code, output = on_tables(directory, "gpu/works", "--launcher", start, "--gpus", "1", "--share-gpus")
+        assert code == 0 and gpus_of(report) == [[[uuid(0)] * 2]], output
+        assert report["worlds"][0]["unfit_for_timing"] == "2 ranks share 1 GPU", output
+    with tempfile.TemporaryDirectory() as directory:
         apart = "sh -c 'SLURMD_NODENAME=n$PMI_RANK$OMPI_COMM_WORLD_RANK exec \"$@\"' sh"
-        _, code, output = on_tables(directory, "gpu/works", "--launcher", f"{start} {apart}")
-        assert code == 3, output
-        assert "the fabric nccl reaches one host; let the command start all ranks on one" in output, output
+        report, code, output = on_tables(directory, "gpu/works", "--launcher", f"{start} {apart}")
+        # The GPUs are assigned before the ranks meet. Two hosts that are one machine have no GPU twice.
+        assert gpus_of(report) == [[[uuid(0)], [uuid(1)]]], output
+        assert [host["name"] for host in report["worlds"][0]["hosts"]] == ["n0", "n1"], output
+        assert code == 0 and report["summary"]["passed"] == 1, output
+        merges_alike(directory, report)
 
 
-{"suite": suite, "contract": contract, "trouble": trouble, "lost": lost, "command": command}[part]()
+parts = {
+    "suite": suite,
+    "contract": contract,
+    "trouble": trouble,
+    "lost": lost,
+    "guards": guards,
+    "stuck_guards": stuck_guards,
+    "command": command,
+}
+parts[part]()
