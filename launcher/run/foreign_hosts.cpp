@@ -81,9 +81,9 @@ std::string ForeignRanks::refusal_of_fabric() const {
                         host.ranks.size() == 1 ? "is" : "are", host.name);
   std::set<std::string> names;
   for (const Host& host : hosts_) names.insert(host.name);
-  return fmt::format("{}{}; the fabric {} reaches one host; use --fabric {}", text,
+  return fmt::format("{}{}; the fabric {} reaches one host; use --fabric {} or {}", text,
                      names.size() < hosts_.size() ? ", each with its own /dev/shm" : "", plan_.fabric,
-                     protocol::mpi_fabric);
+                     protocol::tcp_fabric, protocol::mpi_fabric);
 }
 
 // -- While ranks run --------------------------------------------------------------------------------------------------
