@@ -1,7 +1,6 @@
 #include "launcher/run/rank_processes.hpp"
 
 #include <fmt/format.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "harness/base/open_files.hpp"
 #include "harness/control/link/acceptor.hpp"
 #include "harness/protocol/environment.hpp"
 #include "launcher/files/output.hpp"
@@ -24,14 +24,10 @@ void allow_descriptors(int ranks, std::size_t worlds, bool has_hub) {
   constexpr rlim_t of_a_world = 8, of_our_own = 56;
   const rlim_t own = static_cast<rlim_t>(ranks) + worlds * of_a_world + of_our_own;
   const rlim_t needed = has_hub ? own + own / (control::link::Acceptor::part_of_strangers - 1) + 1 : own;
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return;
-  limit.rlim_cur = std::min(needed, limit.rlim_max);
-  if (setrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur < needed) {
-    throw CommandError(
-        infrastructure,
-        fmt::format("{} {} need{} {} open files, the limit is {}: raise it with `ulimit -n {}`", ranks,
-                    ranks == 1 ? "rank" : "ranks", ranks == 1 ? "s" : "", needed, limit.rlim_max, needed));
+  if (const auto limit = base::raise_open_files(needed)) {
+    throw CommandError(infrastructure,
+                       fmt::format("{} {} need{} {} open files, the limit is {}: raise it with `ulimit -n {}`", ranks,
+                                   ranks == 1 ? "rank" : "ranks", ranks == 1 ? "s" : "", needed, *limit, needed));
   }
 }
 

@@ -10,6 +10,7 @@
 #include <utility>
 #include <variant>
 
+#include "harness/base/open_files.hpp"
 #include "harness/control/link/proof.hpp"
 
 namespace shardproof::fabric::tcp {
@@ -36,6 +37,17 @@ constexpr std::chrono::milliseconds between_looks{5};
 
 std::string fresh_secret() { return fmt::format("{:02x}", fmt::join(control::link::fresh_nonce(), "")); }
 
+/// A connection to each rank, and as much again while connections begin: a rank tries several addresses at once.
+void require_open_files(int first_free, int rank, int size) {
+  constexpr int reserve = 32;
+  const int needed = first_free + 2 * size + reserve;
+  if (const auto limit = base::raise_open_files(static_cast<rlim_t>(needed)))
+    throw std::runtime_error(
+        fmt::format("rank {} of {} needs {} open files for TCP connections, the limit is {}: raise "
+                    "it with `ulimit -n {}`",
+                    rank, size, needed, *limit, needed));
+}
+
 /// A rank's first message on a connection.
 Note greeting_of(int rank) { return {fmt::format("rank {}", rank)}; }
 
@@ -46,6 +58,7 @@ TcpTransport::TcpTransport(rendezvous::FileStore store, int rank, int size)
   if (size == 1) return;
   const std::string secret = fresh_secret();
   acceptor_.emplace(Acceptor::Settings{.secret = secret, .most_strangers = 512 + 8 * static_cast<std::size_t>(size)});
+  require_open_files(acceptor_->descriptor(), rank, size);
   ready_.add(acceptor_->descriptor(), key_of_acceptor);
   store_.put(key_of(rank), fmt::format("{}\n{}", secret, acceptor_->addresses()));
 }

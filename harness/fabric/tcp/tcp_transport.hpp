@@ -31,7 +31,7 @@ namespace shardproof::fabric::tcp {
 class TcpTransport final : public messages::Transport {
  public:
   /// Publishes this rank in the store. All ranks of the world make one, with the same prefix of keys in `store`. Throws
-  /// std::system_error, and what FileStore::put throws.
+  /// std::system_error, std::runtime_error if the limit of open files is too low, and what FileStore::put throws.
   TcpTransport(rendezvous::FileStore store, int rank, int size);
 
   std::string_view name() const override { return "TCP"; }
