@@ -1,4 +1,4 @@
-// Fabrics of messages alone have these rules: for calls that end early, for their messages, and for the end of the world.
+// Rules that only fabrics of messages have: for calls that end early, for their messages, and for the end of the world.
 #include <array>
 #include <chrono>
 #include <random>

@@ -18,7 +18,7 @@ namespace shardproof::fabric::messages {
 
 namespace {
 
-/// What a rank has done on its copy of a board, as a message. The text of a mismatch follows it.
+/// A message: a rank has done this on its copy of a board. The text of a mismatch follows it.
 struct BoardNews {
   enum What : std::uint32_t { posted, compared, found };
   std::uint32_t what = posted;
@@ -77,7 +77,7 @@ class MessageBoards::Exchange {
     int from;
     Bytes bytes;
   };
-  /// What has come for a board, in the order of each sender.
+  /// The messages that have come for a board, in the order of each sender.
   std::deque<Arrived> take(int number) {
     progress();
     const auto found = arrived_.find(number);

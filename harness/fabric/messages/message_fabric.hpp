@@ -1,5 +1,5 @@
-// MessageFabric is a fabric of ranks on one or several hosts that send each other messages. What carries the messages
-// is its transport.
+// MessageFabric is a fabric of ranks on one or several hosts that send each other messages. Its transport carries the
+// messages.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// MessageGroup is a group whose collectives are messages between ranks. A call begins at the first rank of the group. It
-// compares the requests of all ranks and sends them its verdict. After that the ranks exchange bytes, and each rank
+// MessageGroup is a group whose collectives are messages between ranks. A call begins at the first rank of the group.
+// It compares the requests of all ranks and sends them its verdict. After that the ranks exchange bytes, and each rank
 // reduces in rank order, so results have the same bits as on `shm`.
 //
 // Every wait looks at the messages, asks the control plane for an abort, and has a deadline. A call that ends early

@@ -18,8 +18,8 @@ class ByteStream {
   int descriptor() const { return socket_.get(); }
   /// Reads up to as many bytes as `room` has. 0: no byte is there now, or the stream is broken.
   std::size_t read(std::span<std::byte> room);
-  /// Writes both spans, one after the other, as far as the socket takes them now. Returns the number of bytes. What the
-  /// connection has not sent goes first.
+  /// Writes both spans, one after the other, as far as the socket takes them now. Returns the number of bytes. First
+  /// it writes the bytes that the connection has not sent.
   std::size_t write(std::span<const std::byte> first, std::span<const std::byte> second);
   bool has_unsent() const { return !unsent_.empty(); }
   /// Why no more bytes come or go. Empty: they do.

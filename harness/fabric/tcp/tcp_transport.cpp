@@ -229,7 +229,7 @@ void TcpTransport::flush(int rank) {
     sending_.erase(first.operation);
     to.sends.pop_front();
   }
-  // What has arrived before the connection broke still counts: the next read finds the end.
+  // Messages that arrived before the connection broke still count. The next read finds them, and then the end.
   const bool for_writing = (!to.sends.empty() || to.stream->has_unsent()) && to.stream->broken().empty();
   if (for_writing == to.is_watched_for_writing) return;
   to.is_watched_for_writing = for_writing;

@@ -254,7 +254,8 @@ def guards():
             assert code == 3 and re.search(why, output), output
     with tempfile.TemporaryDirectory() as directory:
         _, code, output = on_tables(directory, *works, f"CUDA_VISIBLE_DEVICES= {start}")
-        assert code == 3 and re.search(r"no GPUs for rank 0 on \S+: cudaGetDeviceCount: cudaErrorNoDevice", output), output
+        why = r"no GPUs for rank 0 on \S+: cudaGetDeviceCount: cudaErrorNoDevice"
+        assert code == 3 and re.search(why, output), output
     with tempfile.TemporaryDirectory() as directory:
         crashing = script(directory, "crashing", f'[ "$GUARDED$1" = 1--list-gpus ] && kill -9 $$\nexec {worker} "$@"\n')
         _, code, output = on_tables(directory, *works, f"GUARDED=1 {start}", program=crashing)
