@@ -12,9 +12,9 @@ using protocol::Outcome;
 
 namespace {
 
-constexpr unsigned outcome_bits = 8, flag_bits = 3;
+constexpr unsigned outcome_bits = 8, flag_bits = 4;
 constexpr std::uint64_t defective = 1U << outcome_bits, vacuous = 2U << outcome_bits,
-                        changed_process = 4U << outcome_bits;
+                        changed_process = 4U << outcome_bits, early = 8U << outcome_bits;
 
 bool went_wrong(const BodyEnd& end) { return end.own == Outcome::failed || end.own == Outcome::error; }
 
@@ -36,7 +36,7 @@ std::string unequal_calls(std::span<const BodyEnd> all) {
 
 control::Ballot to_ballot(const BodyEnd& end) {
   const std::uint64_t flags = (end.defect.empty() ? 0 : defective) | (end.checked_nothing ? vacuous : 0) |
-                              (end.has_changed_process ? changed_process : 0);
+                              (end.has_changed_process ? changed_process : 0) | (end.left_call ? early : 0);
   return {.value = end.world_calls << (outcome_bits + flag_bits) | flags | static_cast<std::uint64_t>(end.own),
           .text = end.defect.empty() ? end.reason : end.defect};
 }
@@ -47,6 +47,7 @@ BodyEnd from_ballot(const control::Ballot& ballot) {
           .world_calls = ballot.value >> (outcome_bits + flag_bits),
           .defect = (ballot.value & defective) != 0 ? ballot.text : std::string(),
           .checked_nothing = (ballot.value & vacuous) != 0,
+          .left_call = (ballot.value & early) != 0,
           .has_changed_process = (ballot.value & changed_process) != 0};
 }
 
@@ -105,6 +106,10 @@ std::optional<Outcome> failure_of(std::span<const BodyEnd> all, const std::optio
     if (outcome == Outcome::error) failure = outcome;
   }
   return failure;
+}
+
+bool may_have_left_messages(std::span<const BodyEnd> all) {
+  return first(all, [](const BodyEnd& end) { return end.left_call; }) >= 0;
 }
 
 bool is_end_by_case(std::span<const BodyEnd> all) {

@@ -21,6 +21,7 @@ struct BodyEnd {
   std::uint64_t world_calls = 0;  ///< calls on the world group in this case
   std::string defect = {};  ///< Why this process can run no further case. Empty: it can.
   bool checked_nothing = false;  ///< The body made no assertion.
+  bool left_call = false;  ///< A call on a group ended early.
   bool has_changed_process = false;  ///< The case is the reason of the defect: it did not leave its process as it was.
 };
 
@@ -53,6 +54,9 @@ CaseEnd conclude(int rank, const BodyEnd& mine, std::span<const BodyEnd> all,
 /// The case's failure, from the outcomes of all ranks: failed if one rank failed, else error if one rank is in error.
 /// Empty: no rank failed. Every rank gets the same result.
 std::optional<protocol::Outcome> failure_of(std::span<const BodyEnd> all, const std::optional<control::Abort>& aborted);
+
+/// A fabric of messages may still have some of this case, and its groups make no further call.
+bool may_have_left_messages(std::span<const BodyEnd> all);
 
 /// True if the case itself is the reason for each defect. A fresh process of the same machine has no defect.
 bool is_end_by_case(std::span<const BodyEnd> all);

@@ -118,7 +118,8 @@ class Observer final : public BodyListener {
     BodyEnd end{.own = Outcome::passed,
                 .reason = {},
                 .world_calls = notes.calls.world_calls,
-                .defect = world_.service().defect()};
+                .defect = world_.service().defect(),
+                .left_call = notes.calls.left_call};
     // Take them in any case, so that the next case does not get them.
     const world::CaseLeftovers left = world_.service().take_leftovers();
     const auto went_well = [&] { return error_.empty() && failures_ == 0; };
@@ -313,7 +314,7 @@ class Lockstep {
     end_.is_by_case = end_.is_defective && is_end_by_case(all);
     if (!end_.is_defective && world_.plan().fail_fast)
       end_.cut_short = reason_to_fail_fast(bound.info.id, all, aborted);
-    if (end_.cut_short.empty() && aborted && needs_fresh_processes()) {
+    if (end_.cut_short.empty() && aborted && needs_fresh_processes(all)) {
       end_.cut_short = fmt::format("{} was aborted, and after that the fabric {} needs fresh processes", bound.info.id,
                                    world_.plan().fabric);
       end_.is_by_case = true;
@@ -321,10 +322,9 @@ class Lockstep {
     return conclude(world_.rank(), mine, all, aborted);
   }
 
-  // No other case can follow an aborted one in this world. Calls of the aborted case may have left messages.
-  bool needs_fresh_processes() const {
-    const Group& group = *world_.group();
-    return group.size() > 1 && !group.capabilities().survives_abort &&
+  // No other case can follow an aborted one in this world.
+  bool needs_fresh_processes(std::span<const BodyEnd> all) const {
+    return may_have_left_messages(all) && !world_.group()->capabilities().survives_abort &&
            world_.position() + 1 < world_.plan().cases.size();
   }
 

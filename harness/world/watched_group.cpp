@@ -43,11 +43,16 @@ class WatchedGroup final : public Group {
     if (is_world_) ++watch_.world_calls;
     try {
       call();
+    } catch (const Mismatch&) {
+      throw;  // all ranks end such a call alike, before bytes move
     } catch (const control::Released&) {
-      watch_.released = true;
+      watch_.released = watch_.left_call = true;
       throw;
     } catch (const control::Deadlock&) {
-      watch_.released = true;
+      watch_.released = watch_.left_call = true;
+      throw;
+    } catch (...) {
+      watch_.left_call = true;
       throw;
     }
   }

@@ -1,6 +1,6 @@
 // The world's group as bodies and engines see it. It passes every call to the fabric. For the end of the running case,
-// it counts this rank's calls on the world group, and records whether another rank ended one of its waits. A body may
-// swallow that exception, but the record stays.
+// it counts this rank's calls on the world group, and records whether another rank ended one of its waits, and whether a
+// call ended early. A body may swallow that exception, but the record stays.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,8 @@ struct GroupWatch {
   std::uint64_t world_calls = 0;  ///< includes splits
   /// Another rank ended a wait, or all ranks waited for each other.
   bool released = false;
+  /// A call ended early. Messages of it may be left, if the fabric sends messages.
+  bool left_call = false;
 };
 
 /// `watch` must outlive the group and every group that is split from it.

@@ -42,6 +42,22 @@ TEST_CASE("every case has its verdict, however many of them end their world") {
   CHECK(report_of(directory / "run") == report);
 }
 
+TEST_CASE("after an aborted case, a fabric of messages needs a fresh world only if a call ended early") {
+  TemporaryDirectory directory;
+  const auto worlds_of = [&](std::vector<std::string> cases) {
+    cases.insert(cases.end(),
+                 {"good/meets[W=2]", "good/stays[W=2]", "--repeat", "2", "--fabric", "tcp", "--overwrite"});
+    const Said said = run_trouble(directory / "run", cases);
+    INFO(said.out << said.err);
+    const auto summary = report_of(directory / "run").at("summary");
+    CHECK(summary.at("passed") == 4);
+    CHECK(summary.at("not_run") == 0);
+    return worlds_in(directory / "run");
+  };
+  CHECK(worlds_of({"skip/asked[W=2]", "fails/asks_for_another_collective"}) == 1);
+  CHECK(worlds_of({"fails/requires"}) == 3);  // a rank waits for the other one in each repetition
+}
+
 TEST_CASE("a run of repetitions loses only those that end their world") {
   TemporaryDirectory directory;
   const Said said = run_trouble(directory / "run", {"bad/killed", "good/stays", "--repeat", "3"});

@@ -135,6 +135,17 @@ TEST_CASE("A body's end travels as a ballot") {
   CHECK_FALSE(back.has_changed_process);
   broken.has_changed_process = true;
   CHECK(runner::from_ballot(runner::to_ballot(broken)).has_changed_process);
+  CHECK_FALSE(runner::from_ballot(runner::to_ballot(broken)).left_call);
+}
+
+TEST_CASE("If one rank has left a call early, each rank learns that messages may be left") {
+  runner::BodyEnd early = passed(3);
+  early.left_call = true;
+  const std::vector<runner::BodyEnd> quiet{passed(3), failed()};
+  const std::vector<runner::BodyEnd> all{passed(3), runner::from_ballot(runner::to_ballot(early))};
+  CHECK_FALSE(runner::may_have_left_messages(quiet));
+  CHECK(runner::may_have_left_messages(all));
+  CHECK(all[1].world_calls == 3);
 }
 
 TEST_CASE("A world ends by its case only if no rank has another defect") {

@@ -370,7 +370,7 @@ TEST_CASE("A plan that this program cannot follow is refused before the ranks me
   refused([](protocol::WorldPlan& plan) { plan.subject = "torch"; }, 2,
           "this program has no subject 'torch': link it to shardproof::play");
   refused([](protocol::WorldPlan& plan) { plan.fabric = "pigeon"; }, 3,
-          "there is no fabric 'pigeon' for ranks that are processes on the device 'sim'; use shm or mpi");
+          "there is no fabric 'pigeon' for ranks that are processes on the device 'sim'; use shm, tcp or mpi");
   refused([](protocol::WorldPlan& plan) { plan.device = "abacus"; }, 3,
           "there is no device 'abacus'; there are: sim, cuda");
 }

@@ -150,7 +150,7 @@ TEST_CASE("A rank that is a process does not take the fabric of threads, nor the
   plan.fabric = protocol::thread_fabric;
   CHECK_THROWS_WITH(
       world::World(plan, 0, member(), world::connect_process),
-      ContainsSubstring("no fabric 'thread' for ranks that are processes on the device 'sim'; use shm or mpi"));
+      ContainsSubstring("no fabric 'thread' for ranks that are processes on the device 'sim'; use shm, tcp or mpi"));
   const Ground other(1);
   std::filesystem::create_directories(other.plan.directory);
   CHECK_THROWS_AS(world::World(other.plan, 0, member(), world::connect_threads, 1s), world::WorldMismatch);
