@@ -5,25 +5,30 @@
 #include <algorithm>
 #include <cstring>
 #include <stdexcept>
+#include <string>
 
 namespace shardproof::fabric::tcp {
 
 namespace {
 
-void require_room(std::size_t room, std::size_t bytes, int from, int tag) {
-  if (bytes > room)
-    throw std::runtime_error(fmt::format("a message of rank {} with tag {} has {} bytes, its receive has room for {}",
-                                         from, tag, bytes, room));
+std::string too_long(std::size_t bytes, std::size_t room, int from, int tag) {
+  return fmt::format("a message of rank {} with tag {} has {} bytes, its receive has room for {}", from, tag, bytes,
+                     room);
 }
 
 }  // namespace
 
 void Inbox::receive(std::span<std::byte> room, int from, int tag, std::uint64_t operation) {
   Lane& lane = lanes_[{from, tag}];
-  if (!lane.messages.empty()) require_room(room.size(), lane.messages.front().bytes.size(), from, tag);
   open_.insert(operation);
-  lane.receives.push_back({.room = room, .operation = operation});
+  lane.receives.push_back({.room = room, .from = from, .tag = tag, .operation = operation});
   match(lane);
+}
+
+bool Inbox::is_over(std::uint64_t operation) const {
+  if (!open_.contains(operation)) return true;
+  if (const auto found = too_small_.find(operation); found != too_small_.end()) throw std::runtime_error(found->second);
+  return false;
 }
 
 void Inbox::cancel(std::uint64_t operation) {
@@ -33,9 +38,12 @@ void Inbox::cancel(std::uint64_t operation) {
       return;
     }
   }
-  for (auto& [way, lane] : lanes_)
-    std::erase_if(lane.receives, [operation](const Receive& receive) { return receive.operation == operation; });
   open_.erase(operation);
+  too_small_.erase(operation);
+  for (auto& [way, lane] : lanes_) {
+    const auto is_cancelled = [operation](const Receive& receive) { return receive.operation == operation; };
+    if (std::erase_if(lane.receives, is_cancelled) > 0) match(lane);
+  }
 }
 
 std::optional<messages::Arrival> Inbox::probe() const {
@@ -50,8 +58,7 @@ std::span<std::byte> Inbox::begin(int from, int tag, std::size_t bytes) {
   Lane& lane = lanes_[{from, tag}];
   Arriving& arriving = arriving_[from];
   arriving = {.lane = &lane, .receive = std::nullopt, .bytes = bytes};
-  if (lane.messages.empty() && !lane.receives.empty()) {
-    require_room(lane.receives.front().room.size(), bytes, from, tag);
+  if (lane.messages.empty() && !lane.receives.empty() && bytes <= lane.receives.front().room.size()) {
     arriving.receive = lane.receives.front();
     lane.receives.pop_front();
     return arriving.receive->room.first(bytes);
@@ -88,8 +95,13 @@ void Inbox::lose(int from) {
 void Inbox::match(Lane& lane) {
   while (!lane.messages.empty() && lane.messages.front().is_whole && !lane.receives.empty()) {
     const std::vector<std::byte>& bytes = lane.messages.front().bytes;
-    if (!bytes.empty()) std::memcpy(lane.receives.front().room.data(), bytes.data(), bytes.size());
-    open_.erase(lane.receives.front().operation);
+    const Receive& receive = lane.receives.front();
+    if (bytes.size() > receive.room.size()) {
+      too_small_.try_emplace(receive.operation, too_long(bytes.size(), receive.room.size(), receive.from, receive.tag));
+      return;
+    }
+    if (!bytes.empty()) std::memcpy(receive.room.data(), bytes.data(), bytes.size());
+    open_.erase(receive.operation);
     lane.messages.pop_front();
     lane.receives.pop_front();
   }

@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <string>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -20,7 +21,9 @@ class Inbox {
  public:
   /// `operation`: a number that no other receive has had.
   void receive(std::span<std::byte> room, int from, int tag, std::uint64_t operation);
-  bool is_over(std::uint64_t operation) const { return !open_.contains(operation); }
+  /// Throws std::runtime_error while the receive has less room than its message. The message stays until the receive is
+  /// cancelled, and then goes to the next one.
+  bool is_over(std::uint64_t operation) const;
   /// A receive whose message is arriving goes on.
   void cancel(std::uint64_t operation);
   /// A whole message that no receive has asked for.
@@ -28,8 +31,7 @@ class Inbox {
 
   // From each rank, one message arrives at a time.
 
-  /// A message begins. Returns the place for its bytes, which is valid until `end`. Throws std::runtime_error if the
-  /// receive has less room.
+  /// A message begins. Returns the place for its bytes, which is valid until `end` or `lose`.
   std::span<std::byte> begin(int from, int tag, std::size_t bytes);
   /// All bytes of the message are in their place.
   void end(int from);
@@ -39,6 +41,7 @@ class Inbox {
  private:
   struct Receive {
     std::span<std::byte> room;
+    int from = 0, tag = 0;
     std::uint64_t operation = 0;
     bool is_cancelled = false;
   };
@@ -46,7 +49,8 @@ class Inbox {
     std::vector<std::byte> bytes;
     bool is_whole = false;
   };
-  /// The messages and the receives of a rank and a tag. One of both lists is empty, or the first message is not whole.
+  /// The messages and the receives of a rank and a tag. One of both lists is empty, or the first message is not whole,
+  /// or it has more bytes than the first receive has room for.
   struct Lane {
     std::deque<Message> messages;
     std::deque<Receive> receives;
@@ -63,6 +67,7 @@ class Inbox {
   std::map<std::pair<int, int>, Lane> lanes_;  ///< by rank and tag
   std::map<int, Arriving> arriving_;  ///< by rank
   std::unordered_set<std::uint64_t> open_;
+  std::map<std::uint64_t, std::string> too_small_;  ///< receives with less room than their message, with the error
 };
 
 }  // namespace shardproof::fabric::tcp
