@@ -15,6 +15,7 @@
 #include "tests/fabric/worlds.hpp"
 
 using namespace shardproof;
+using shardproof::testing::await;
 using shardproof::testing::expect;
 using shardproof::testing::run_threads;
 using shardproof::testing::Side;
@@ -61,15 +62,6 @@ std::string mismatch(fabric::DescriptorBoard& board, Look look) {
     return error.what();
   }
   return {};
-}
-
-/// Waits for messages that are on their way.
-void await(const std::function<bool()>& holds, const std::string& what) {
-  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  while (!holds()) {
-    expect(std::chrono::steady_clock::now() < limit, what);
-    std::this_thread::yield();
-  }
 }
 
 std::string awaited_mismatch(fabric::DescriptorBoard& board, Look look) {

@@ -77,6 +77,14 @@ void expect_contains(const std::string& text, const std::string& part) {
   expect(text.find(part) != std::string::npos, text + " | lacks: " + part);
 }
 
+void await(const std::function<bool()>& holds, const std::string& what) {
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (!holds()) {
+    expect(std::chrono::steady_clock::now() < limit, what);
+    std::this_thread::yield();
+  }
+}
+
 std::vector<std::string> run_on_threads(control::ControlPage& control, const Body& body, const GroupOf& group_of) {
   const auto size = static_cast<std::size_t>(control.world_size());
   std::vector<std::atomic<std::uint32_t>> epochs(size);

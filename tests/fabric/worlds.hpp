@@ -47,6 +47,8 @@ inline std::vector<std::string> all_well(int size) { return std::vector<std::str
 
 void expect(bool holds, const std::string& what);
 void expect_contains(const std::string& text, const std::string& part);
+/// Looks again and again until it holds, for messages that are on their way. Throws after 20 s.
+void await(const std::function<bool()>& holds, const std::string& what);
 
 /// The text of the exception that `f` must throw. Throws if `f` throws another exception or none.
 template <class Exception, class F>

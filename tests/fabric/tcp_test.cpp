@@ -1,0 +1,570 @@
+// Messages over TCP connections, between ranks on this machine.
+#include "harness/fabric/tcp/tcp_transport.hpp"
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+#include <random>
+#include <span>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <catch2/catch_get_random_seed.hpp>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers.hpp>
+#include <catch2/matchers/catch_matchers_exception.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include "harness/control/link/hub_search.hpp"
+#include "harness/fabric/messages/message_fabric.hpp"
+#include "harness/fabric/tcp/byte_stream.hpp"
+#include "tests/fabric/message_worlds.hpp"
+#include "tests/rendezvous/late_files.hpp"
+#include "tests/rounds.hpp"
+
+using namespace shardproof;
+using namespace shardproof::testing;
+using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::StartsWith;
+using control::link::Connection;
+using control::link::Note;
+using fabric::tcp::ByteStream;
+using fabric::tcp::TcpTransport;
+
+namespace {
+
+using TcpOperation = fabric::messages::Operation;
+
+constexpr int largest_tag = std::numeric_limits<std::int32_t>::max();
+
+/// The ranks of a world, which this thread serves in turn.
+class TcpRanks {
+ public:
+  using StoreOf = std::function<rendezvous::FileStore(int rank)>;
+  explicit TcpRanks(int size, StoreOf store_of = {}) : store_of_(std::move(store_of)) {
+    transports_.resize(static_cast<std::size_t>(size));
+    if (!store_of_) store_of_ = [this](int rank) { return rendezvous::FileStore(directory_.path(), "nonce", rank); };
+  }
+
+  TcpTransport& open(int rank) {
+    auto& place = transports_[static_cast<std::size_t>(rank)];
+    place = std::make_unique<TcpTransport>(store_of_(rank), rank, static_cast<int>(transports_.size()));
+    return *place;
+  }
+  void open_all() {
+    for (int rank = 0; rank < static_cast<int>(transports_.size()); ++rank) open(rank);
+  }
+  void close(int rank) { transports_[static_cast<std::size_t>(rank)].reset(); }
+  TcpTransport& operator[](int rank) { return *transports_[static_cast<std::size_t>(rank)]; }
+
+  /// Lets all ranks work until it holds.
+  void work_until(const std::function<bool()>& holds, const std::string& what) {
+    await(
+        [&] {
+          for (const auto& one : transports_) {
+            if (one) one->probe();
+          }
+          return holds();
+        },
+        what);
+  }
+  /// The secret and the addresses of a rank.
+  std::pair<std::string, std::string> published_by(int rank) const {
+    const std::string text = store_of_(rank).get(fmt::format("rank-{}", rank)).value();
+    const std::size_t end = text.find('\n');
+    return {text.substr(0, end), text.substr(end + 1)};
+  }
+
+ private:
+  ScratchDirectory directory_;
+  StoreOf store_of_;
+  std::vector<std::unique_ptr<TcpTransport>> transports_;
+};
+
+/// The format of a message.
+struct WireHeader {
+  std::int32_t tag = 0;
+  std::uint32_t unused = 0;
+  std::uint64_t bytes = 0;
+};
+
+/// Bytes as they are sent: the header of a message of `bytes`, and a part of it.
+std::string begun_message(int tag, std::uint64_t bytes, std::string_view part) {
+  const WireHeader header{.tag = tag, .bytes = bytes};
+  std::string begun(sizeof header, '\0');
+  std::memcpy(begun.data(), &header, sizeof header);
+  return begun.append(part);
+}
+
+/// A process that knows a rank's secret, up to its first message.
+class ProvedPeer {
+ public:
+  ProvedPeer(TcpRanks& ranks, int rank) {
+    const auto [secret, addresses] = ranks.published_by(rank);
+    control::link::HubSearch search(addresses, secret, control::Deadline::max(), ready_, 1);
+    ranks.work_until([&] { return (connection_ = search.advance(std::chrono::steady_clock::now())).has_value(); },
+                     "the rank takes no proof");
+  }
+  void greet(const control::link::Message& message) {
+    connection_->send(message);
+    connection_->flush();
+  }
+  /// Sends bytes that are no message of the control plane.
+  void send(const std::string& bytes) {
+    REQUIRE(::send(connection_->descriptor(), bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
+            static_cast<ssize_t>(bytes.size()));
+  }
+  bool is_refused() {
+    connection_->exchange();
+    return connection_->over().has_value();
+  }
+  int descriptor() const { return connection_->descriptor(); }
+  void close() { connection_.reset(); }
+
+ private:
+  control::link::ReadySet ready_;
+  std::optional<Connection> connection_;
+};
+
+base::FileDescriptor stranger_of(const std::string& addresses) {
+  const control::link::Address address = control::link::parse_addresses(addresses).back();
+  base::FileDescriptor socket(::socket(address.bytes.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  REQUIRE(::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address.bytes), address.length) == 0);
+  return socket;
+}
+
+void write_to(const base::FileDescriptor& socket, const std::string& bytes) {
+  ::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
+std::span<std::byte> room_in(std::string& text) { return std::as_writable_bytes(std::span(text)); }
+
+/// Sends a text from a rank to another, and checks that it arrives.
+void check_way(TcpRanks& ranks, int from, int to) {
+  const std::string sent = fmt::format("from {} to {}", from, to);
+  std::string room(sent.size(), '.');
+  TcpOperation send = ranks[from].send(bytes_of(sent), to, 7), receive = ranks[to].receive(room_in(room), from, 7);
+  ranks.work_until([&] { return ranks[from].test(send) && ranks[to].test(receive); }, sent);
+  CHECK((room == sent));
+}
+
+std::string random_text(std::size_t bytes, std::uint64_t seed) {
+  std::string text(bytes, '\0');
+  std::mt19937_64 random(seed);
+  std::size_t at = 0;
+  for (; at + 8 <= bytes; at += 8) {
+    const std::uint64_t word = random();
+    std::memcpy(text.data() + at, &word, sizeof word);
+  }
+  for (; at < bytes; ++at) text[at] = static_cast<char>(random());
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("tcp: a world of one rank opens no socket and publishes nothing") {
+  TcpRanks ranks(1);
+  TcpTransport& only = ranks.open(0);
+  CHECK_FALSE(only.probe());
+  CHECK(only.trouble(0).empty());
+  CHECK_THROWS(ranks.published_by(0));
+}
+
+namespace {
+
+/// The messages of one rank to another, which both know from the seed.
+struct PlannedMessage {
+  int tag;
+  std::string text;
+};
+
+std::vector<PlannedMessage> planned_messages(std::uint64_t seed, int from, int to) {
+  constexpr std::array sizes{std::size_t{0},     std::size_t{1},     std::size_t{15},      std::size_t{16},
+                             std::size_t{17},    std::size_t{1000},  std::size_t{65535},   std::size_t{65536},
+                             std::size_t{65537}, std::size_t{70000}, std::size_t{1} << 20, std::size_t{4} << 20};
+  constexpr std::array tags{0, 1, 32767, largest_tag};
+  std::mt19937_64 random(seed * 10007 + static_cast<std::uint64_t>(100 * from + to));
+  std::vector<PlannedMessage> messages;
+  for (int i = 0; i < 14; ++i) {
+    const int tag = tags[random() % tags.size()];
+    messages.push_back({tag, random_text(sizes[random() % sizes.size()], random())});
+  }
+  return messages;
+}
+
+/// One rank of the world of random messages, in its own thread.
+void exchange_random_messages(TcpTransport& transport, std::uint64_t seed) {
+  const int self = transport.rank();
+  std::mt19937_64 random(seed + static_cast<std::uint64_t>(self));
+  struct Awaited {
+    int from;
+    const PlannedMessage* message;
+    std::string room;
+    TcpOperation operation;
+  };
+  std::vector<std::vector<PlannedMessage>> sent, coming;
+  std::vector<TcpOperation> sends, never;
+  std::string unused(10, '.');
+  struct Next {
+    bool is_send;
+    int peer;
+    std::size_t index;
+  };
+  std::vector<Next> order;
+  for (int peer = 0; peer < transport.size(); ++peer) {
+    sent.push_back(peer == self ? std::vector<PlannedMessage>() : planned_messages(seed, self, peer));
+    coming.push_back(peer == self ? std::vector<PlannedMessage>() : planned_messages(seed, peer, self));
+    for (std::size_t i = 0; i < sent.back().size(); ++i) order.push_back({true, peer, i});
+    for (std::size_t i = 0; i < coming.back().size(); ++i) order.push_back({false, peer, i});
+  }
+  std::ranges::shuffle(order, random);
+  // The messages of a peer go in their order. The order of different peers, and of sends and receives, is random.
+  std::map<std::pair<bool, int>, std::size_t> begun;
+  std::vector<std::unique_ptr<Awaited>> awaited;
+  for (const Next& next : order) {
+    const std::size_t index = begun[{next.is_send, next.peer}]++;
+    const auto peer = static_cast<std::size_t>(next.peer);
+    if (next.is_send) {
+      const PlannedMessage& message = sent[peer][index];
+      sends.push_back(transport.send(bytes_of(message.text), next.peer, message.tag));
+    } else {
+      const PlannedMessage& message = coming[peer][index];
+      awaited.push_back(std::make_unique<Awaited>(
+          next.peer, &message, std::string(message.text.size() + random() % 3, '.'), TcpOperation{}));
+      awaited.back()->operation = transport.receive(room_in(awaited.back()->room), next.peer, message.tag);
+    }
+    if (random() % 4 == 0) never.push_back(transport.receive(room_in(unused), next.peer, 99));
+    if (random() % 3 == 0) transport.probe();  // so that other receives are late
+    if (random() % 8 == 0 && !never.empty()) transport.cancel(never[random() % never.size()]);
+  }
+  for (TcpOperation& operation : never) transport.cancel(operation);
+  await(
+      [&] {
+        std::erase_if(sends, [&](TcpOperation& one) { return transport.test(one); });
+        std::erase_if(never, [&](TcpOperation& one) { return transport.test(one); });
+        std::erase_if(awaited, [&](const auto& one) {
+          if (!transport.test(one->operation)) return false;
+          const std::string& text = one->message->text;
+          expect(one->room == text + std::string(one->room.size() - text.size(), '.'),
+                 fmt::format("rank {} got other bytes from rank {}", self, one->from));
+          return true;
+        });
+        return sends.empty() && never.empty() && awaited.empty();
+      },
+      fmt::format("rank {}: {} sends, {} receives and {} cancelled ones are not over", self, sends.size(),
+                  awaited.size(), never.size()));
+  expect(!transport.probe().has_value(), "a message is left");
+}
+
+}  // namespace
+
+TEST_CASE("tcp: random messages of all ranks to all ranks arrive as they were sent") {
+  const std::uint64_t seed = Catch::getSeed();
+  for (int round = 0; round < rounds(4); ++round) {
+    INFO("replay with --rng-seed " << seed << ", round " << round);
+    const int size = 2 + round % 3;
+    TcpRanks ranks(size);
+    ranks.open_all();
+    std::vector<std::string> failures(static_cast<std::size_t>(size));
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < size; ++rank) {
+      threads.emplace_back([&, rank] {
+        try {
+          exchange_random_messages(ranks[rank], seed + static_cast<std::uint64_t>(round));
+        } catch (const std::exception& thrown) {
+          failures[static_cast<std::size_t>(rank)] = thrown.what();
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    CHECK(failures == all_well(size));
+  }
+}
+
+TEST_CASE("tcp: ranks that send each other more than the sockets take receive all of it") {
+  constexpr std::size_t bytes = std::size_t{24} << 20;
+  TcpRanks ranks(2);
+  ranks.open_all();
+  check_way(ranks, 0, 1);
+  const std::array sent{random_text(bytes, 1), random_text(bytes, 2)};
+  std::array rooms{std::string(bytes, '.'), std::string(bytes, '.')};
+  std::vector<std::pair<int, TcpOperation>> open;
+  for (int rank = 0; rank < 2; ++rank) open.emplace_back(rank, ranks[rank].send(bytes_of(sent[rank]), 1 - rank, 1));
+  for (auto& [rank, send] : open) {
+    if (rank == 0) CHECK_FALSE(ranks[0].test(send));  // the other rank has not taken any byte yet
+  }
+  for (int rank = 0; rank < 2; ++rank) open.emplace_back(rank, ranks[rank].receive(room_in(rooms[rank]), 1 - rank, 1));
+  await(
+      [&] {
+        std::erase_if(open, [&](auto& one) { return ranks[one.first].test(one.second); });
+        return open.empty();
+      },
+      "not all bytes have come");
+  CHECK((rooms[0] == sent[1]));
+  CHECK((rooms[1] == sent[0]));
+}
+
+TEST_CASE("tcp: a probe shows a message without a receive, and a later receive gets it") {
+  TcpRanks ranks(2);
+  ranks.open_all();
+  const std::string sent = random_text(300'000, 3);
+  TcpOperation send = ranks[0].send(bytes_of(sent), 1, largest_tag);
+  std::optional<fabric::messages::Arrival> arrival;
+  await([&] { return ranks[0].test(send), (arrival = ranks[1].probe()).has_value(); }, "no message arrives");
+  CHECK((arrival->from == 0 && arrival->tag == largest_tag && arrival->bytes == sent.size()));
+  std::string room(sent.size(), '.');
+  TcpOperation receive = ranks[1].receive(room_in(room), 0, largest_tag);
+  CHECK(ranks[1].test(receive));
+  CHECK((room == sent));
+}
+
+TEST_CASE("tcp: a message with more bytes than its receive is an error, and the next messages still come") {
+  TcpRanks ranks(2);
+  ranks.open_all();
+  check_way(ranks, 0, 1);
+  const std::string sent = "six by";
+  std::string narrow(5, '.'), wide(6, '.');
+  TcpOperation send = ranks[0].send(bytes_of(sent), 1, 3), other = ranks[0].send(bytes_of(sent), 1, 4);
+  TcpOperation receive = ranks[1].receive(room_in(narrow), 0, 3);
+  std::string error;
+  ranks.work_until(
+      [&] {
+        try {
+          ranks[0].test(send);
+          return ranks[1].test(receive);
+        } catch (const std::runtime_error& thrown) {
+          error = thrown.what();
+          return true;
+        }
+      },
+      "no error");
+  CHECK(error == "a message of rank 0 with tag 3 has 6 bytes, its receive has room for 5");
+  ranks[1].cancel(receive);
+  CHECK(ranks[1].test(receive));
+  CHECK(narrow == ".....");
+  TcpOperation next = ranks[1].receive(room_in(wide), 0, 4);
+  ranks.work_until([&] { return ranks[0].test(other) && ranks[1].test(next); }, "the next message does not come");
+  TcpOperation again = ranks[1].receive(room_in(wide), 0, 3);
+  CHECK(ranks[1].test(again));
+  ranks.close(0);
+  ranks.work_until([&] { return !ranks[1].trouble(0).empty(); }, "the end is not seen");
+}
+
+TEST_CASE("tcp: strangers at the port cost only their own connections") {
+  TcpRanks ranks(2), another_world(2);
+  ranks.open(0);
+  another_world.open(0);
+  const auto [secret, addresses] = ranks.published_by(0);
+  const std::string secret_of_another = another_world.published_by(0).first;
+  REQUIRE(secret != secret_of_another);
+  std::vector<base::FileDescriptor> kept;
+  for (int i = 0; i < 300; ++i) kept.push_back(stranger_of(addresses));  // a flood, and silence
+  for (int i = 0; i < 20; ++i) {
+    kept.push_back(stranger_of(addresses));
+    write_to(kept.back(), i % 2 == 0 ? std::string(100'000, '\xff') : "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    kept.push_back(stranger_of(addresses));
+    write_to(kept.back(), encode(Note{"rank 1"}) + begun_message(7, 4, "evil"));
+  }
+  control::link::ReadySet ready;
+  control::link::HubSearch search(addresses, secret_of_another, control::Deadline::max(), ready, 1);
+  ranks.work_until(
+      [&] {
+        CHECK_FALSE(search.advance(std::chrono::steady_clock::now()));
+        return search.answers().find("another secret") != std::string::npos;
+      },
+      "the proof of another world is not refused");
+  CHECK_THAT(ranks[0].trouble(1), StartsWith("rank 1 has made no TCP connection to "));
+  ranks.open(1);
+  check_way(ranks, 0, 1);
+  check_way(ranks, 1, 0);
+}
+
+TEST_CASE("tcp: a process that knows the secret and does not greet as a rank that is awaited is refused") {
+  TcpRanks ranks(4);
+  for (const int rank : {0, 1, 2}) ranks.open(rank);
+  check_way(ranks, 0, 1);
+  check_way(ranks, 1, 2);
+  const std::vector<control::link::Message> greetings{
+      Note{"rank 1"},   Note{"rank 0"},
+      Note{"rank 4"},   Note{"rank 3 "},
+      Note{"rank -1"},  Note{""},
+      Note{"nonsense"}, control::link::Hello{.world_size = 4, .host = "x", .ranks = {3}}};
+  for (std::size_t i = 0; i < greetings.size(); ++i) {
+    CAPTURE(i);
+    ProvedPeer peer(ranks, i == 0 ? 0 : 1);
+    peer.greet(greetings[i]);
+    ranks.work_until([&] { return peer.is_refused(); }, "not refused");
+  }
+  CHECK_THAT(ranks[1].trouble(3), StartsWith("rank 3 has made no TCP connection to "));
+  check_way(ranks, 1, 0);
+  ranks.open(3);
+  for (const int rank : {0, 1, 2}) check_way(ranks, 3, rank);
+}
+
+TEST_CASE("tcp: a rank takes messages that come with the greeting") {
+  TcpRanks ranks(2);
+  ranks.open(0);
+  ProvedPeer peer(ranks, 0);
+  peer.send(encode(Note{"rank 1"}) + begun_message(7, 3, "abc") + begun_message(8, 5, "de"));
+  std::string first(3, '.'), second(5, '.');
+  TcpOperation one = ranks[0].receive(room_in(first), 1, 7), two = ranks[0].receive(room_in(second), 1, 8);
+  await([&] { return ranks[0].test(one); }, "the message with the greeting does not come");
+  CHECK(first == "abc");
+  CHECK_FALSE(ranks[0].test(two));
+  peer.send("fgh");
+  await([&] { return ranks[0].test(two); }, "the rest does not come");
+  CHECK(second == "defgh");
+}
+
+TEST_CASE("tcp: a rank takes headers and bytes one at a time") {
+  TcpRanks ranks(2);
+  ranks.open(0);
+  ProvedPeer peer(ranks, 0);
+  peer.greet(Note{"rank 1"});
+  std::string room(3, '.');
+  TcpOperation receive = ranks[0].receive(room_in(room), 1, 7);
+  for (const char byte : begun_message(7, 3, "abc")) {
+    CHECK_FALSE(ranks[0].test(receive));
+    peer.send(std::string(1, byte));
+  }
+  await([&] { return ranks[0].test(receive); }, "the message does not come");
+  CHECK(room == "abc");
+}
+
+TEST_CASE("tcp: a peer that closes in the middle of a message is no error, and its receive stays open") {
+  const bool is_cancelled_before = GENERATE(false, true);
+  const std::string part = GENERATE("", "some bytes", "in the header");
+  TcpRanks ranks(2);
+  ranks.open(0);
+  ProvedPeer peer(ranks, 0);
+  peer.greet(Note{"rank 1"});
+  std::string room(100, '.');
+  TcpOperation receive = ranks[0].receive(room_in(room), 1, 3);
+  TcpOperation never = ranks[0].send(bytes_of("unread"), 1, 3);
+  const std::string begun = begun_message(3, 100, part);
+  peer.send(part == "in the header" ? begun.substr(0, 7) : begun);
+  if (is_cancelled_before) {
+    await([&] { return ranks[0].test(never); }, "the connection is not used");
+    ranks[0].cancel(receive);
+  }
+  peer.close();
+  await([&] { return ranks[0].probe(), !ranks[0].trouble(1).empty(); }, "the end is not seen");
+  CHECK_THAT(ranks[0].trouble(1), StartsWith("the TCP connection to rank 1 is over: "));
+  CHECK(ranks[0].test(receive) == is_cancelled_before);
+  TcpOperation late = ranks[0].send(bytes_of("late"), 1, 3);
+  CHECK_FALSE(ranks[0].test(late));
+  ranks[0].cancel(receive);
+  CHECK(ranks[0].test(receive));
+  CHECK_FALSE(ranks[0].probe());
+}
+
+TEST_CASE("tcp: a header with an absurd length ends the connection") {
+  const std::uint64_t bytes = GENERATE((std::uint64_t{1} << 30U) + 1, std::numeric_limits<std::uint64_t>::max());
+  TcpRanks ranks(2);
+  ranks.open(0);
+  ProvedPeer peer(ranks, 0);
+  peer.send(encode(Note{"rank 1"}) + begun_message(3, bytes, ""));
+  await([&] { return ranks[0].probe(), !ranks[0].trouble(1).empty(); }, "the header is taken");
+  CHECK(ranks[0].trouble(1) == "the TCP connection to rank 1 is over: it sent bytes that are no message");
+  CHECK(peer.is_refused());
+}
+
+TEST_CASE("tcp: the words about trouble name what is missing") {
+  TcpRanks ranks(3);
+  ranks.open(1);
+  ranks[1].probe();
+  CHECK(ranks[1].trouble(0) == "rank 0 has not published its addresses for TCP");
+  CHECK(ranks[1].trouble(1).empty());
+  CHECK(ranks[1].trouble(2) == fmt::format("rank 2 has made no TCP connection to {}", ranks.published_by(1).second));
+
+  ranks.open(0);
+  ranks.close(0);
+  const std::string closed = ranks.published_by(0).second;
+  const auto addresses = control::link::parse_addresses(closed);
+  const auto refused = [&] {
+    std::string text = "no TCP connection to rank 0: ";
+    for (std::size_t i = 0; i < addresses.size(); ++i)
+      text += fmt::format("{}{}: Connection refused", i == 0 ? "" : "; ", to_string(addresses[i]));
+    return text;
+  };
+  ranks.work_until([&] { return ranks[1].trouble(0) == refused(); }, "not refused by each address");
+
+  ranks.open(2);
+  check_way(ranks, 1, 2);
+  CHECK(ranks[1].trouble(2).empty());
+  CHECK(ranks[2].trouble(1).empty());
+  ranks.close(2);
+  ranks.work_until([&] { return !ranks[1].trouble(2).empty(); }, "the end is not seen");
+  CHECK(ranks[1].trouble(2) == "the TCP connection to rank 2 is over: its end of the connection is closed");
+}
+
+TEST_CASE("tcp: the doom of a rank that was killed releases its peers, and they report no error of a socket") {
+  const int victim = GENERATE(0, 2);
+  constexpr int size = 4;
+  const Body dying = [victim](Side& side) {
+    const fabric::FabricContext context{.control = &side.control,
+                                        .epoch = [&side] { return side.epoch.load(); },
+                                        .timeout = std::chrono::seconds(60),
+                                        .rank = side.rank};
+    fabric::MessageFabric over_tcp(
+        "tcp", context,
+        std::make_unique<TcpTransport>(
+            rendezvous::FileStore(side.directory + "/store", "nonce", side.rank).with_prefix("tcp/"), side.rank,
+            side.size));
+    const std::shared_ptr<Group> world = over_tcp.join();
+    world->barrier();
+    const std::string text = thrown_by<control::Released>([&] {
+      for (int call = 0;; ++call) {
+        world->all_to_all(iota(0, side.size * 50'000));
+        if (side.rank == victim && call == 3) ::raise(SIGKILL);
+      }
+    });
+    expect_contains(text, "signal 9");
+    expect(text.find("TCP") == std::string::npos, text);
+    // The destructors of the group and the fabric do not wait for the dead rank.
+  };
+  std::vector<std::string> expected = all_well(size);
+  expected[static_cast<std::size_t>(victim)] = "signal 9";
+  const auto start = std::chrono::steady_clock::now();
+  CHECK(run_processes(size, dying) == expected);
+  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(20));
+}
+
+TEST_CASE("tcp: a world of 64 ranks connects all of them") {
+  rlimit descriptors{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &descriptors) == 0);
+  const rlim_t before = descriptors.rlim_cur;
+  // Each search tries all addresses of a rank at once, and all ranks are in this process.
+  if (descriptors.rlim_max < 16'000) SKIP("this process may not have the descriptors of 64 ranks");
+  descriptors.rlim_cur = descriptors.rlim_max;
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &descriptors) == 0);
+  const Body body = [](Side& side) {
+    side.world->barrier();
+    expect(side.world->all_reduce(iota(1, 1)) == iota(static_cast<float>(side.size), 1), "the sum");
+    side.world->all_to_all(iota(0, side.size * 10));
+  };
+  CHECK(run_tcp(64, body, {.timeout = std::chrono::minutes(2)}) == all_well(64));
+  descriptors.rlim_cur = before;
+  ::setrlimit(RLIMIT_NOFILE, &descriptors);
+}
