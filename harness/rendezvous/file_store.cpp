@@ -86,6 +86,8 @@ std::optional<std::string> FileStore::get(std::string_view key) const {
   return std::move(value->bytes);
 }
 
+void FileStore::refresh() const { files_->refresh(directory_ / values); }
+
 std::vector<std::string> FileStore::wait(std::span<const std::string> keys, control::Deadline deadline) const {
   DirectoryWatch watch(directory_ / values, keys.size() <= most_notified_keys);
   std::vector<std::string> found;
@@ -106,7 +108,7 @@ std::vector<std::string> FileStore::wait(std::span<const std::string> keys, cont
     if (last_look) break;
     if (found.size() > before) watch.reset();
     watch.wait(deadline);
-    files_->refresh(directory_ / values);
+    refresh();
   }
 
   std::size_t missing = 0;

@@ -519,6 +519,26 @@ TEST_CASE("tcp: the words about trouble name what is missing") {
   CHECK(ranks[1].trouble(2) == "the TCP connection to rank 2 is over: its end of the connection is closed");
 }
 
+TEST_CASE("tcp: ranks find each other on a file system that shows files late, and parts of them") {
+  const unsigned seed = GENERATE(1U, 2U, 3U);
+  constexpr int size = 4;
+  FileServer server;
+  TcpRanks ranks(size, [&](int rank) {
+    return rendezvous::FileStore("/shared", "nonce", rank,
+                                 std::make_shared<LateFiles>(server, 4, 100 * seed + static_cast<unsigned>(rank)));
+  });
+  for (int rank = size - 1; rank >= 0; --rank) {
+    ranks.open(rank);
+    // Each rank looks before the ranks that it looks for are there.
+    for (int look = 0; look < 3; ++look) ranks[rank].probe();
+  }
+  for (int from = 0; from < size; ++from) {
+    for (int to = 0; to < size; ++to) {
+      if (from != to) check_way(ranks, from, to);
+    }
+  }
+}
+
 TEST_CASE("tcp: the doom of a rank that was killed releases its peers, and they report no error of a socket") {
   const int victim = GENERATE(0, 2);
   constexpr int size = 4;

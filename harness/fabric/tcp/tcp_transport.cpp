@@ -108,8 +108,9 @@ void TcpTransport::progress() {
 
 void TcpTransport::connect_more() {
   const Deadline now = Clock::now();
+  if (now >= next_look_) begin_searches(now);
   for (int rank = 0; rank < rank_; ++rank) {
-    if (!peer(rank).was_connected) search_for(rank, now);
+    if (peer(rank).search) search_for(rank, now);
   }
   if (const auto next = acceptor_->deadline(); next && now >= *next) accept_arrivals();
 }
@@ -122,18 +123,26 @@ std::optional<std::string> TcpTransport::look_up(int rank) const {
   }
 }
 
-void TcpTransport::search_for(int rank, Deadline now) {
-  Peer& other = peer(rank);
-  if (!other.search) {
-    if (now < other.next_look) return;
-    other.next_look = now + between_looks;
+void TcpTransport::begin_searches(Deadline now) {
+  next_look_ = now + between_looks;
+  bool is_any_missing = false;
+  for (int rank = 0; rank < rank_; ++rank) {
+    Peer& other = peer(rank);
+    if (other.was_connected || other.search) continue;
     const auto published = look_up(rank);
-    if (!published) return;
+    if (!published) {
+      is_any_missing = true;
+      continue;
+    }
     const std::size_t end = published->find('\n');
     other.search.emplace(std::string_view(*published).substr(end + 1), published->substr(0, end), Deadline::max(),
                          ready_, key_of_peer(rank));
   }
-  auto found = other.search->advance(now);
+  if (is_any_missing) store_.refresh();
+}
+
+void TcpTransport::search_for(int rank, Deadline now) {
+  auto found = peer(rank).search->advance(now);
   if (!found) return;
   found->send(greeting_of(rank_));
   use(rank, *std::move(found));

@@ -63,7 +63,6 @@ class TcpTransport final : public messages::Transport {
     std::size_t sent = 0;  ///< of header and bytes
   };
   struct Peer {
-    control::Deadline next_look{};  ///< into the store
     std::optional<control::link::HubSearch> search;
     std::optional<ByteStream> stream;
     bool was_connected = false;
@@ -82,6 +81,8 @@ class TcpTransport final : public messages::Transport {
   void progress();
   void connect_more();
   std::optional<std::string> look_up(int rank) const;
+  /// Searches for each rank whose addresses are in the store now.
+  void begin_searches(control::Deadline now);
   void search_for(int rank, control::Deadline now);
   void accept_arrivals();
   void use(int rank, control::link::Connection connection);
@@ -97,6 +98,7 @@ class TcpTransport final : public messages::Transport {
   control::link::ReadySet ready_;
   std::optional<control::link::Acceptor> acceptor_;  ///< until all ranks are connected
   int connecting_;  ///< ranks that are not connected yet
+  control::Deadline next_look_{};  ///< into the store
   Inbox inbox_;
   std::unordered_set<std::uint64_t> sending_;
   std::uint64_t operations_ = 0;
