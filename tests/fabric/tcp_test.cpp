@@ -490,6 +490,25 @@ TEST_CASE("tcp: a header with an absurd length ends the connection") {
   CHECK(peer.is_refused());
 }
 
+TEST_CASE("tcp: a message that came before the connection broke is received, though a send found the end first") {
+  TcpRanks ranks(2);
+  ranks.open(0);
+  ProvedPeer peer(ranks, 0);
+  peer.greet(Note{"rank 1"});
+  TcpOperation first = ranks[0].send(bytes_of("unread"), 1, 3);
+  await([&] { return ranks[0].test(first); }, "the connection is not used");
+  std::string room(4, '.');
+  TcpOperation receive = ranks[0].receive(room_in(room), 1, 3);
+  peer.send(begun_message(3, 4, "last"));
+  peer.close();  // with bytes that it has not read, so that the connection is reset
+  TcpOperation second = ranks[0].send(bytes_of("late"), 1, 3);
+  ranks[0].send(bytes_of("later"), 1, 3);
+  await([&] { return ranks[0].test(receive); }, "the message is lost");
+  CHECK(room == "last");
+  CHECK_FALSE(ranks[0].test(second));
+  await([&] { return ranks[0].probe(), !ranks[0].trouble(1).empty(); }, "the end is not seen");
+}
+
 TEST_CASE("tcp: the words about trouble name what is missing") {
   TcpRanks ranks(3);
   ranks.open(1);

@@ -44,14 +44,18 @@ std::size_t ByteStream::receive(std::byte* to, std::size_t most) {
     if (count > 0) return static_cast<std::size_t>(count);
     if (count < 0 && would_block(errno)) return 0;
     if (count < 0 && errno == EINTR) continue;
-    broken_ = count == 0 ? "its end of the connection is closed" : std::generic_category().message(errno);
+    if (count < 0) {
+      broken_ = std::generic_category().message(errno);
+    } else {
+      broken_ = write_error_.empty() ? "its end of the connection is closed" : write_error_;
+    }
   }
   return 0;
 }
 
 std::size_t ByteStream::write(std::span<const std::byte> first, std::span<const std::byte> second) {
   std::size_t written = 0;
-  while (broken_.empty() && (has_unsent() || written < first.size() + second.size())) {
+  while (takes_bytes() && (has_unsent() || written < first.size() + second.size())) {
     const std::size_t of_first = std::min(written, first.size());
     const std::span<const std::byte> rest = second.subspan(written - of_first);
     std::array<iovec, 3> parts{vector_of(unsent_.data(), unsent_.size()),
@@ -68,7 +72,7 @@ std::size_t ByteStream::write(std::span<const std::byte> first, std::span<const 
     } else if (would_block(errno)) {
       return written;
     } else if (errno != EINTR) {
-      broken_ = std::generic_category().message(errno);
+      write_error_ = std::generic_category().message(errno);
     }
   }
   return written;

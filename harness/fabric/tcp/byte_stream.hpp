@@ -16,13 +16,16 @@ class ByteStream {
   explicit ByteStream(control::link::Connection::Raw raw);
 
   int descriptor() const { return socket_.get(); }
-  /// Reads up to as many bytes as `room` has. 0: no byte is there now, or the stream is broken.
+  /// Reads up to as many bytes as `room` has. 0: no byte is there now, or the stream is broken. Bytes that came before
+  /// a write found the end of the connection are still read.
   std::size_t read(std::span<std::byte> room);
   /// Writes both spans, one after the other, as far as the socket takes them now. Returns the number of bytes. First
   /// it writes the bytes that the connection has not sent.
   std::size_t write(std::span<const std::byte> first, std::span<const std::byte> second);
   bool has_unsent() const { return !unsent_.empty(); }
-  /// Why no more bytes come or go. Empty: they do.
+  /// False: a write has failed. Reads go on to the end of the stream.
+  bool takes_bytes() const { return broken_.empty() && write_error_.empty(); }
+  /// Why no more bytes come. Empty: they do.
   const std::string& broken() const { return broken_; }
 
  private:
@@ -34,7 +37,7 @@ class ByteStream {
   std::string buffer_;
   std::size_t taken_ = 0;  ///< of the buffer
   std::string unsent_;
-  std::string broken_;
+  std::string write_error_, broken_;
 };
 
 }  // namespace shardproof::fabric::tcp

@@ -239,7 +239,7 @@ void TcpTransport::flush(int rank) {
     to.sends.pop_front();
   }
   // Messages that arrived before the connection broke still count. The next read finds them, and then the end.
-  const bool for_writing = (!to.sends.empty() || to.stream->has_unsent()) && to.stream->broken().empty();
+  const bool for_writing = (!to.sends.empty() || to.stream->has_unsent()) && to.stream->takes_bytes();
   if (for_writing == to.is_watched_for_writing) return;
   to.is_watched_for_writing = for_writing;
   ready_.watch(to.stream->descriptor(), key_of_peer(rank), true, for_writing);
