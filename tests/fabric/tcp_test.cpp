@@ -509,6 +509,42 @@ TEST_CASE("tcp: a message that came before the connection broke is received, tho
   await([&] { return ranks[0].probe(), !ranks[0].trouble(1).empty(); }, "the end is not seen");
 }
 
+TEST_CASE("tcp: a rank that does not read for long keeps its connections") {
+  base::FileDescriptor listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  REQUIRE(::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), length) == 0);
+  REQUIRE(::listen(listener.get(), 1) == 0);
+  REQUIRE(::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &length) == 0);
+  base::FileDescriptor sender(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  REQUIRE(::connect(sender.get(), reinterpret_cast<const sockaddr*>(&address), length) == 0);
+  const base::FileDescriptor reader(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  // The control plane has a limit of 40 s. This test does not wait so long.
+  const unsigned limit_ms = 300;
+  REQUIRE(::setsockopt(sender.get(), IPPROTO_TCP, TCP_USER_TIMEOUT, &limit_ms, sizeof limit_ms) == 0);
+  ::fcntl(sender.get(), F_SETFL, O_NONBLOCK);
+  ByteStream stream({.socket = std::move(sender), .received = {}, .unsent = {}});
+  const std::string sent = random_text(std::size_t{32} << 20, 5);
+  std::size_t written = stream.write(bytes_of(sent), {});
+  CHECK(written < sent.size());
+  pollfd hang_up{stream.descriptor(), 0, 0};
+  CHECK(::poll(&hang_up, 1, 3000) == 0);
+  std::string got;
+  std::array<char, 65536> part{};
+  await(
+      [&] {
+        written += stream.write(bytes_of(sent).subspan(written), {});
+        const ssize_t count = ::recv(reader.get(), part.data(), part.size(), 0);
+        if (count > 0) got.append(part.data(), static_cast<std::size_t>(count));
+        return got.size() == sent.size() || !stream.broken().empty();
+      },
+      "not all bytes have come");
+  CHECK(stream.broken().empty());
+  CHECK((got == sent));
+}
+
 TEST_CASE("tcp: the words about trouble name what is missing") {
   TcpRanks ranks(3);
   ranks.open(1);

@@ -1,4 +1,5 @@
-// ByteStream is a connected socket that never blocks, with a buffer for short reads.
+// ByteStream is a connected socket that never blocks, with a buffer for short reads. It has no limit for the time in
+// which the other side reads nothing.
 #pragma once
 
 #include <cstddef>
