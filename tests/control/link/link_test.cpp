@@ -1,10 +1,12 @@
 // Hubs and links over real sockets, on this machine.
 #include "harness/control/flight_ring.hpp"
+#include "harness/control/link/acceptor.hpp"
 #include "harness/control/link/hub.hpp"
 #include "harness/control/link/hub_search.hpp"
 #include "harness/control/link/page_link.hpp"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -29,6 +31,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <fmt/format.h>
@@ -521,6 +524,84 @@ TEST_CASE("a flood leaves most descriptors to the process of the hub") {
   }
   CHECK(has_answered_last);
   CHECK(std::ranges::count_if(flood, [](const auto& one) { return !is_closed(one); }) == strangers);
+}
+
+namespace {
+
+/// The side of a page on a connection to an acceptor, for tests that decide when it reads.
+struct AcceptorPeer {
+  explicit AcceptorPeer(const Acceptor& acceptor, const std::string& secret = a_secret)
+      : connection(connect_without_blocking(acceptor.addresses()), Side::page, secret) {}
+  static base::FileDescriptor connect_without_blocking(const std::string& addresses) {
+    base::FileDescriptor socket = connect_to(addresses);
+    REQUIRE(::fcntl(socket.get(), F_SETFL, O_NONBLOCK) == 0);
+    return socket;
+  }
+  bool is_proved_or_over() {
+    connection.exchange();
+    return connection.is_proved() || connection.over();
+  }
+  Connection connection;
+};
+
+}  // namespace
+
+TEST_CASE("an acceptor gives its owner the first message, and leaves what came after it") {
+  Acceptor acceptor({.secret = a_secret});
+  Loop loop;
+  loop.add(acceptor);
+  AcceptorPeer peer(acceptor);
+  REQUIRE(loop.until([&] { return peer.is_proved_or_over(); }));
+  CHECK(acceptor.take_arrivals().empty());
+  peer.connection.send(Note{"first"});
+  peer.connection.send(Note{"second"});
+  peer.connection.flush();
+  const std::string raw = "\xff\xff\xff\xff no message";
+  REQUIRE(::send(peer.connection.descriptor(), raw.data(), raw.size(), MSG_NOSIGNAL) > 0);
+  std::vector<Acceptor::Arrival> arrivals;
+  REQUIRE(loop.until([&] { return !(arrivals = acceptor.take_arrivals()).empty(); }));
+  REQUIRE(arrivals.size() == 1);
+  CHECK(std::get<Note>(arrivals.front().first).text == "first");
+  Connection& connection = arrivals.front().connection;
+  CHECK_FALSE(connection.over());
+  CHECK(acceptor.take_arrivals().empty());
+  CHECK_FALSE(acceptor.deadline());  // it has forgotten the connection
+  CHECK_FALSE(acceptor.drop_stranger());
+  std::optional<Message> second;
+  REQUIRE(loop.until([&] { return (second = connection.exchange_one()).has_value(); }));
+  CHECK(std::get<Note>(*second).text == "second");
+  std::string rest = std::move(connection).release().received;
+  CHECK(raw.starts_with(rest));
+}
+
+TEST_CASE("an acceptor gives its owner the message of a peer that closed after it") {
+  Acceptor acceptor({.secret = a_secret});
+  Loop loop;
+  loop.add(acceptor);
+  std::optional<AcceptorPeer> peer(acceptor);
+  REQUIRE(loop.until([&] { return peer->is_proved_or_over(); }));
+  peer->connection.send(Note{"farewell"});
+  peer->connection.flush();
+  peer.reset();
+  std::vector<Acceptor::Arrival> arrivals;
+  REQUIRE(loop.until([&] { return !(arrivals = acceptor.take_arrivals()).empty(); }));
+  Connection& connection = arrivals.front().connection;
+  CHECK(loop.until([&] { return connection.exchange().empty() && connection.over(); }));
+  CHECK(*connection.over() == "its end of the connection is closed");
+}
+
+TEST_CASE("an acceptor drops a peer that has proved the secret and says nothing, at its limit") {
+  Acceptor acceptor({.secret = a_secret, .proof_limit = 300ms});
+  Loop loop;
+  loop.add(acceptor);
+  AcceptorPeer peer(acceptor);
+  REQUIRE(loop.until([&] { return peer.is_proved_or_over(); }));
+  REQUIRE(peer.connection.is_proved());
+  const auto proved = Steady::now();
+  CHECK_FALSE(acceptor.drop_stranger());  // it is none
+  REQUIRE(loop.until([&] { return peer.is_proved_or_over() && peer.connection.over(); }));
+  CHECK(Steady::now() - proved < 10s);
+  CHECK(acceptor.take_arrivals().empty());
 }
 
 TEST_CASE("a hub refuses ranks twice and worlds of another size, and says why") {
