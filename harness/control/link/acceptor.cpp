@@ -135,6 +135,7 @@ void Acceptor::serve(std::uint64_t id) {
   const auto found = peers_.find(id);
   if (found == peers_.end()) return;
   Connection& connection = found->second.connection;
+  const bool was_stranger = found->second.is_stranger();
   if (auto message = connection.exchange_one()) {
     ready_.remove(connection.descriptor());
     arrivals_.push_back({.connection = std::move(connection), .first = *std::move(message)});
@@ -142,6 +143,10 @@ void Acceptor::serve(std::uint64_t id) {
   } else if (connection.over()) {
     peers_.erase(found);
   } else {
+    // The owner may have read the proof late. A peer that has been welcomed must not lose its connection: it sends its
+    // first message, and does not search any more.
+    if (was_stranger && connection.is_proved())
+      found->second.limit = std::chrono::steady_clock::now() + settings_.proof_limit;
     ready_.watch(connection.descriptor(), id, true, connection.wants_to_write());
   }
 }

@@ -26,7 +26,7 @@ class Acceptor {
     std::string secret;
     /// The most connections that have proved nothing.
     std::size_t most_strangers = 512;
-    /// A peer that has not proved the secret and sent its first message by then is disconnected.
+    /// A peer has so long for its proof, and after the proof again for its first message. Then it is disconnected.
     std::chrono::nanoseconds proof_limit = std::chrono::seconds(10);
   };
 

@@ -604,6 +604,30 @@ TEST_CASE("an acceptor drops a peer that has proved the secret and says nothing,
   CHECK(acceptor.take_arrivals().empty());
 }
 
+TEST_CASE("an acceptor whose owner was away until the limit keeps a peer that had sent its proof") {
+  Acceptor acceptor({.secret = a_secret, .proof_limit = 200ms});
+  AcceptorPeer peer(acceptor);
+  Loop loop;
+  loop.add(acceptor);
+  REQUIRE(loop.until([&] { return acceptor.deadline().has_value(); }));
+  pollfd challenge{peer.connection.descriptor(), POLLIN, 0};
+  REQUIRE(::poll(&challenge, 1, 60'000) == 1);
+  peer.connection.exchange();  // sends the proof
+  std::this_thread::sleep_until(*acceptor.deadline());  // the owner is away
+  acceptor.handle_events();
+  REQUIRE(loop.until([&] { return peer.is_proved_or_over(); }));
+  REQUIRE(peer.connection.is_proved());
+  peer.connection.send(Note{"here"});
+  peer.connection.flush();
+  // The owner is away again. A message that has come counts before the limit.
+  REQUIRE(acceptor.deadline());
+  std::this_thread::sleep_until(*acceptor.deadline());
+  acceptor.handle_events();
+  const auto arrivals = acceptor.take_arrivals();
+  REQUIRE(arrivals.size() == 1);
+  CHECK(std::get<Note>(arrivals.front().first).text == "here");
+}
+
 TEST_CASE("a hub refuses ranks twice and worlds of another size, and says why") {
   Hub hub(hub_for(2));
   Loop loop;
