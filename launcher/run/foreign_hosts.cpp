@@ -207,10 +207,13 @@ void ForeignRanks::take_progress_from_stream(int rank) {
   bool is_in_case = begun > 0 && !stream.cases.back().ended;
   if (begun < progress.cases_ended + (is_in_case ? 1 : 0)) return;  // the stream of this rank is damaged
   // The end of a guard's connection is seen before the kernel kills its rank. If that end has released the rank, the
-  // rank dies in that case.
+  // rank dies in that case. With the guard that leads a host, the host's connection ends: then no rank is the culprit.
   if (begun > 0 && !is_in_case) {
     const protocol::event::CaseEnded& last = *stream.cases.back().ended;
-    is_in_case = last.outcome == protocol::Outcome::released && last.culprit == rank;
+    const Host& host = hosts_[at(rank).host];
+    const bool ends_host = host.lost && host.ranks.front() == rank && has_lost_guard(rank);
+    is_in_case =
+        last.outcome == protocol::Outcome::released && (last.culprit == rank || (ends_host && last.culprit < 0));
   }
   progress.cases_ended = begun - (is_in_case ? 1 : 0);
   progress.position = is_in_case ? static_cast<std::int64_t>(stream.cases.back().started.position) : -1;

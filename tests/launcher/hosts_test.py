@@ -277,23 +277,26 @@ class SeveralHosts(unittest.TestCase):
     @unittest.skipUnless(os.geteuid() == 0 and shutil.which("gdb"), "only root's gdb stops any process")
     def test_a_rank_that_is_released_before_the_end_of_its_guard_ends_it(self):
         """The connection of a guard that is killed ends a moment before the kernel kills its rank."""
+        for rank in (3, 2):  # rank 2 has the guard that leads its host
+            with self.subTest(rank=rank), tempfile.TemporaryDirectory() as self.folder:
+                run = self.waits(lambda _: self.end_guard_after_its_connections(rank))
+                self.assert_crashed(run, r"SIGKILL, because its guard on n1 ended\) in spread/waits", [rank])
 
-        def act(_):
-            guard, go_on = self.guards[3], pathlib.Path(self.folder) / "go_on"
-            end = [word for socket in tcp_sockets(guard) for word in ("-ex", f"call (int)shutdown({socket}, 2)")]
-            wait = f"shell until [ -e {go_on} ]; do sleep 0.01; done"
-            gdb = subprocess.Popen(
-                ["gdb", "-nx", "-batch", "-p", str(guard), *end, "-ex", wait],
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-            )
-            stream = next(pathlib.Path(self.folder).glob("*/run/worlds/0/ranks/rank-3.jsonl"))
-            wait_for(lambda: '"released"' in stream.read_text())
-            os.kill(guard, signal.SIGKILL)
-            go_on.touch()
-            gdb.wait(60)
-
-        self.assert_crashed(self.waits(act), r"SIGKILL, because its guard on n1 ended\) in spread/waits", [3])
+    def end_guard_after_its_connections(self, rank):
+        """Kills the guard once its rank has left its case."""
+        guard, go_on = self.guards[rank], pathlib.Path(self.folder) / "go_on"
+        end = [word for socket in tcp_sockets(guard) for word in ("-ex", f"call (int)shutdown({socket}, 2)")]
+        wait = f"shell until [ -e {go_on} ]; do sleep 0.01; done"
+        gdb = subprocess.Popen(
+            ["gdb", "-nx", "-batch", "-p", str(guard), *end, "-ex", wait],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        stream = next(pathlib.Path(self.folder).glob(f"*/run/worlds/0/ranks/rank-{rank}.jsonl"))
+        wait_for(lambda: '"released"' in stream.read_text())
+        os.kill(guard, signal.SIGKILL)
+        go_on.touch()
+        gdb.wait(60)
 
     def kill_host(self, first):
         for rank in (first, first + 1):
