@@ -2,7 +2,8 @@
 """Tests `shardproof run --launcher` for ranks on several hosts. Two ranks are on each of the nodes n0 and n1, which are
 names that Slurm would give: the launcher counts them as two hosts.
 
-    hosts_test.py LAUNCHER PROGRAM MPIRUN      the built command, the program of the cases, and mpirun of Open MPI"""
+    hosts_test.py LAUNCHER PROGRAM tcp|MPIRUN [TEST...]      the built command and the program of the cases; messages
+                                                             are over TCP, or of the Open MPI of this mpirun"""
 import json
 import os
 import pathlib
@@ -23,7 +24,9 @@ AFTER = "spread/after[W=4]"
 
 
 def hosts(per_host=2):
-    """A command that starts ranks by MPI, on hosts in name only."""
+    """A command that starts ranks on hosts in name only."""
+    if FABRIC == "tcp":
+        return foreign("--as", "srun", "--per-host", str(per_host))
     name = f"n$((OMPI_COMM_WORLD_RANK / {per_host}))"
     # mpirun reads its own words; the wrapper is a script so that no shell has to read quotes twice.
     script = pathlib.Path(FOLDER) / f"on_host_{per_host}"
@@ -33,8 +36,8 @@ def hosts(per_host=2):
     return f"{MPIRUN} --allow-run-as-root --oversubscribe -n {{ranks}} {script}"
 
 
-# Ranks with their own /dev/shm are on another host than the launcher. All of them are on one host, so they need no MPI.
-# A container may deny its root namespaces.
+# Ranks with their own /dev/shm are on another host than the launcher, all on the same one. So shared memory reaches all
+# of them. A container may deny its root namespaces.
 HAS_NAMESPACES = os.geteuid() == 0 and subprocess.run(["unshare", "-mn", "true"], capture_output=True).returncode == 0
 
 
@@ -71,30 +74,19 @@ def left_by(run):
     return [plan["rendezvous"] for plan in plans if os.path.exists(plan["rendezvous"])]
 
 
-class SeveralHosts(unittest.TestCase):
+class Hosts(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = folder.name
 
     def run_on_hosts(self, *arguments, launcher=None, **rest):
-        fabric = () if launcher else ("--fabric", "mpi")
+        fabric = () if launcher else ("--fabric", FABRIC)
         return Run(self.folder, launcher or hosts(), *arguments, *fabric, **rest)
 
-    # -- Orderly runs --------------------------------------------------------------------------------------------------
 
-    def test_the_report_is_the_same_as_on_one_host(self):
-        cases = ("spread/gathers", "spread/fails", "spread/requires", AFTER, "--ranks", "2,4")
-        with tempfile.TemporaryDirectory() as other:
-            own = Run(other, None, *cases)
-            self.assertEqual(own.code, 1, own.text())
-            under = self.run_on_hosts(*cases)
-            self.assertEqual(own.verdicts(), under.verdicts(), under.text())
-            self.assertEqual(own.code, under.code, under.text())
-            self.assertEqual(left_by(under), [])
-        world = under.folder / "worlds/1"
-        self.assertFalse((world / "key").exists(), "the key outlives its world")
-        self.assertEqual(json.loads((world / "ranks/rank-3.end.json").read_text())["code"], 0)
+class OneHost(Hosts):
+    """Tests whose ranks exchange no messages: they are on one host, or refused."""
 
     def test_one_host_with_another_name_than_the_launcher_knows(self):
         run = self.run_on_hosts("spread/gathers", "--ranks", "2", launcher=foreign("--per-host", "2"))
@@ -103,9 +95,8 @@ class SeveralHosts(unittest.TestCase):
     def test_a_fabric_that_reaches_one_host(self):
         run = self.run_on_hosts(AFTER, launcher=foreign("--per-host", "2"))
         self.assertEqual(run.code, 3, run.text())
-        self.assertRegex(
-            run.err, r"ranks 0, 1 are on n0, ranks 2, 3 are on n1; the fabric shm reaches one host; use --fabric mpi"
-        )
+        says = r"ranks 0, 1 are on n0, ranks 2, 3 are on n1; the fabric shm reaches one host; use --fabric tcp or mpi"
+        self.assertRegex(run.err, says)
         self.assertEqual(list(run.folder.glob("worlds/0/ranks/*.jsonl")), [], "a rank began")
 
     @unittest.skipUnless(HAS_NAMESPACES, "this user has no namespaces")
@@ -194,6 +185,30 @@ class SeveralHosts(unittest.TestCase):
         for process in self.ranks.values():
             wait_for(lambda: is_gone(process))
 
+    def test_a_case_for_two_hosts_is_skipped_on_one(self):
+        run = self.run_on_hosts("spread/placed", launcher=foreign())
+        self.assertEqual(run.verdicts(), {"spread/placed[W=4]": "skipped"}, run.text())
+        self.assertIn("SKIP 1 case: its ranks must be on 2 hosts, and here they are on 1\n", run.out)
+
+
+class SeveralHosts(Hosts):
+    """Tests whose ranks exchange messages."""
+
+    # -- Orderly runs --------------------------------------------------------------------------------------------------
+
+    def test_the_report_is_the_same_as_on_one_host(self):
+        cases = ("spread/gathers", "spread/fails", "spread/requires", AFTER, "--ranks", "2,4")
+        with tempfile.TemporaryDirectory() as other:
+            own = Run(other, None, *cases)
+            self.assertEqual(own.code, 1, own.text())
+            under = self.run_on_hosts(*cases)
+            self.assertEqual(own.verdicts(), under.verdicts(), under.text())
+            self.assertEqual(own.code, under.code, under.text())
+            self.assertEqual(left_by(under), [])
+        world = under.folder / "worlds/1"
+        self.assertFalse((world / "key").exists(), "the key outlives its world")
+        self.assertEqual(json.loads((world / "ranks/rank-3.end.json").read_text())["code"], 0)
+
     def test_the_report_says_where_each_rank_was(self):
         run = self.run_on_hosts("spread/placed", "spread/fails", "--max-skips", "0")
         self.assertEqual(run.verdicts(), {"spread/placed[W=4]": "passed", "spread/fails[W=4]": "failed"}, run.text())
@@ -205,11 +220,6 @@ class SeveralHosts(unittest.TestCase):
         for text in (run.out, explained.stdout):
             self.assertRegex(text, r"FAIL spread/fails\[W=4\] +rank 3 on n1,")
             self.assertIn("  hosts: ranks 0, 1 on n0, ranks 2, 3 on n1\n", text)
-
-    def test_a_case_for_two_hosts_is_skipped_on_one(self):
-        run = self.run_on_hosts("spread/placed", launcher=foreign())
-        self.assertEqual(run.verdicts(), {"spread/placed[W=4]": "skipped"}, run.text())
-        self.assertIn("SKIP 1 case: its ranks must be on 2 hosts, and here they are on 1\n", run.out)
 
     # -- Cases that end badly ------------------------------------------------------------------------------------------
 
@@ -231,6 +241,14 @@ class SeveralHosts(unittest.TestCase):
         self.assertEqual(ranks_with(run, "spread/hangs[W=4]", "hung"), [2], run.text())
         self.assertIn("State:", (run.folder / "worlds/0/evidence/rank-2.status").read_text())
         self.assertTrue((run.folder / "worlds/0/evidence/rank-2.stacks").exists())
+
+    def test_lost_connections(self):
+        if FABRIC != "tcp":
+            self.skipTest("a library of MPI may end a rank that loses its connections")
+        run = self.run_on_hosts("spread/cuts_its_connections", AFTER, "--timeout", "2")
+        self.assertEqual(run.verdicts(), {"spread/cuts_its_connections[W=4]": "error", AFTER: "passed"}, run.text())
+        says = r"no sign of rank [03] .*; the TCP connection to rank [03] is over: "
+        self.assertRegex(re.sub(r"\n *", " ", run.out), says)
 
     # -- Ends of ranks, guards, hosts, the command and the launcher ----------------------------------------------------
 
@@ -365,7 +383,9 @@ class SeveralHosts(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    LAUNCHER, PROGRAM, MPIRUN = map(os.path.abspath, sys.argv[1:4])
+    LAUNCHER, PROGRAM = map(os.path.abspath, sys.argv[1:3])
+    MPIRUN = sys.argv[3]
+    FABRIC = "tcp" if MPIRUN == "tcp" else "mpi"
     one_host.LAUNCHER, one_host.PROGRAM = LAUNCHER, PROGRAM
     with tempfile.TemporaryDirectory() as FOLDER:
         unittest.main(argv=[sys.argv[0], *sys.argv[4:]])

@@ -1,5 +1,7 @@
-// Cases for ranks on several hosts: they meet, wait until a test kills something, die, hang, or wait for each other.
+// Cases for ranks on several hosts: they meet, wait until a test kills something, die, hang, lose their connections, or
+// wait for each other.
 #include <signal.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -9,6 +11,16 @@ namespace {
 
 [[noreturn]] void stay() {
   while (true) ::pause();
+}
+
+/// Both directions of each TCP connection of this process.
+void cut_connections() {
+  for (int descriptor = 0; descriptor < 1024; ++descriptor) {
+    sockaddr_storage peer{};
+    socklen_t length = sizeof peer;
+    if (::getpeername(descriptor, reinterpret_cast<sockaddr*>(&peer), &length) != 0) continue;
+    if (peer.ss_family == AF_INET || peer.ss_family == AF_INET6) ::shutdown(descriptor, SHUT_RDWR);
+  }
 }
 
 }  // namespace
@@ -51,6 +63,15 @@ RANKED_TEST_CASE("spread/crashes", ranks(4)) {
 RANKED_TEST_CASE("spread/hangs", ranks(4)) {
   if (rank.index() == 2) stay();
   rank.world().barrier();
+  CHECK(true);
+}
+
+/// Ranks 0 and 3 wait for each other after that. The other ranks have no call that could report it first.
+RANKED_TEST_CASE("spread/cuts_its_connections", ranks(4)) {
+  const auto pair = rank.world().split(rank.index() % 3, 0, "pair");
+  pair->barrier();
+  if (rank.index() == 3) cut_connections();
+  pair->barrier();
   CHECK(true);
 }
 
