@@ -24,7 +24,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="shardproof-cluster-") as name:
         folder = pathlib.Path(name)
         check = Check(folder, build)
-        fabrics.compare(check)
+        runs = fabrics.compare(check)
         torchrun.run(check, build)
         with Cluster(folder / "slurm") as cluster:
             check.environment = cluster.environment
@@ -33,7 +33,8 @@ def main():
             slurm.one_size_on_four_nodes(check)
             slurm.ends(check, cluster)
             pages.run_jobs(check, given.root / "docs/clusters.md")
-            hosts.four_nodes(check, cluster)  # the last check: it loses a node
+            hosts.four_nodes_without_mpi(check, given.root, runs[8])
+            hosts.four_nodes(check, cluster, runs[8])  # the last check: it loses a node
     failures = f"{check.failures} expectations do not hold" if check.failures else "all expectations hold"
     print(f"\n{failures}; {time.monotonic() - began:.0f} s")
     return 1 if check.failures else 0

@@ -1,7 +1,10 @@
 """Runs shardproof, and counts expectations that do not hold."""
+import ctypes
 import json
 import os
+import pathlib
 import re
+import socket
 import subprocess
 import time
 
@@ -24,6 +27,27 @@ def parent_of(process):
 
 def is_gone(process):
     return status_of(process, "State") in (None, "Z")
+
+
+def cut_connections(process):
+    """Both directions of each TCP connection of a process."""
+    pidfd_getfd = 438  # the same number on each architecture
+    handle = os.pidfd_open(process)
+    try:
+        for link in pathlib.Path(f"/proc/{process}/fd").iterdir():
+            if not os.readlink(link).startswith("socket:"):
+                continue
+            copy = ctypes.CDLL(None, use_errno=True).syscall(pidfd_getfd, handle, int(link.name), 0)
+            if copy < 0:
+                raise OSError(ctypes.get_errno(), f"cannot copy descriptor {link.name} of process {process}")
+            with socket.socket(fileno=copy) as one:
+                if one.family in (socket.AF_INET, socket.AF_INET6) and one.type == socket.SOCK_STREAM:
+                    try:
+                        one.shutdown(socket.SHUT_RDWR)
+                    except OSError:
+                        pass  # it listens, or the other side has ended it
+    finally:
+        os.close(handle)
 
 
 def wait_for(found, seconds=60):
@@ -59,8 +83,9 @@ class Result:
     def __init__(self, folder, code, text):
         self.folder, self.code, self.text = folder, code, text
         report = folder / "report.json"
-        cases = json.loads(report.read_text(encoding="utf-8"))["cases"] if report.exists() else []
-        self.cases = {case["id"]: case for case in cases if not case.get("superseded")}
+        found = json.loads(report.read_text(encoding="utf-8")) if report.exists() else {"cases": [], "worlds": []}
+        self.cases = {case["id"]: case for case in found["cases"] if not case.get("superseded")}
+        self.worlds = found["worlds"]
 
     def verdicts(self):
         return {name: case["verdict"] for name, case in self.cases.items()}

@@ -7,6 +7,7 @@ from cluster.check import MPICH, OPEN_MPI
 FABRICS = (
     ("shm", ("--fabric", "shm"), None),
     ("thread", ("--fabric", "thread"), None),
+    ("tcp", ("--fabric", "tcp"), None),
     ("Open MPI", ("--fabric", "mpi"), OPEN_MPI),
     ("MPICH", ("--fabric", "mpi"), MPICH),
 )
@@ -23,16 +24,21 @@ def is_installed(launcher):
 
 def differences(usual, other):
     """Cases that ran on both fabrics and differ, or that only one of them lists."""
-    both = set(usual.outcomes()) & set(other.outcomes())
-    changed = [name for name in both if usual.outcomes()[name] != other.outcomes()[name]]
-    return sorted([*changed, *(set(usual.cases) ^ set(other.cases))])
+    return sorted([*changed(usual, other), *(set(usual.cases) ^ set(other.cases))])
+
+
+def changed(usual, other):
+    """Cases that ran in both runs, and differ."""
+    one, another = usual.outcomes(), other.outcomes()
+    return [name for name in set(one) & set(another) if one[name] != another[name]]
 
 
 def compare(check):
+    """The runs on shm, by the size of their worlds."""
     print("\nAll suites. `equal`: the verdict and the outcomes of all ranks are those on shm.\n")
     print("| ranks | fabric | cases | skipped | result | time |\n|---|---|---|---|---|---|", flush=True)
+    runs = {}
     for size in SIZES:
-        usual = None
         for name, options, launcher in FABRICS:
             if not is_installed(launcher):
                 print(f"| {size} | {name} | | | not installed | |")
@@ -41,7 +47,7 @@ def compare(check):
             cases = FEWER.get(size, ())
             result = check.run(f"{name} {size}", *cases, "--ranks", str(size), *options, launcher=launcher)
             took = time.monotonic() - began
-            usual = usual or result
+            usual = runs.setdefault(size, result)
             wrong = differences(usual, result)
             skipped = list(result.verdicts().values()).count("skipped")
             holds = result.code == 0 and len(result.cases) > skipped and not wrong
@@ -51,3 +57,4 @@ def compare(check):
                 check.failures += 1
                 print(result.text[-3000:], check.difference(usual, result)[-2000:], flush=True)
     print()
+    return runs

@@ -1,4 +1,5 @@
-"""Kills each process of a run under `salloc mpirun`, at a random moment while the ranks wait in a case."""
+"""Kills each process of a run under `salloc mpirun` and under `srun`, at a random moment while the ranks wait in a
+case."""
 import os
 import pathlib
 import random
@@ -7,13 +8,17 @@ import signal
 import subprocess
 import time
 
-from cluster.check import OPEN_MPI, is_gone, parent_of, ranks_that_wait, status_of, wait_for
+from cluster.check import OPEN_MPI, cut_connections, is_gone, parent_of, ranks_that_wait, status_of, wait_for
 
 # The case that waits, one before it, and one after it for a fresh world.
 CASES = ("good/stays[W=2]", "bad/waits[W=2]", "loud/floods[W=2]", "--timeout", "60")
 VERDICTS = {"good/stays[W=2]": "passed", "bad/waits[W=2]": "crashed", "loud/floods[W=2]": "passed"}
 # The fabric shm reaches one node.
-UNDER_SALLOC = {"shm": f"salloc -Q -N1 -n {{ranks}} {OPEN_MPI}", "mpi": f"salloc -Q -N2 -n {{ranks}} {OPEN_MPI}"}
+LAUNCHERS = {
+    "shm": f"salloc -Q -N1 -n {{ranks}} {OPEN_MPI}",
+    "mpi": f"salloc -Q -N2 -n {{ranks}} {OPEN_MPI}",
+    "tcp": "srun -N2 -n {ranks}",
+}
 
 
 def is_below(process, ancestor):
@@ -22,13 +27,13 @@ def is_below(process, ancestor):
     return process == ancestor
 
 
-def mpirun_of(launcher):
-    """The mpirun among the descendants of a process."""
+def command_of(launcher, names):
+    """The process of one of these names among the descendants of a process."""
     for folder in pathlib.Path("/proc").glob("[0-9]*"):
         name = status_of(folder.name, "Name") or ""
-        if name.startswith(("mpirun", "orterun")) and is_below(int(folder.name), launcher):
+        if name.startswith(names) and is_below(int(folder.name), launcher):
             return int(folder.name)
-    raise AssertionError("the run has no mpirun")
+    raise AssertionError(f"the run has no {names[0]}")
 
 
 class Kills:
@@ -37,33 +42,40 @@ class Kills:
         self.random = random.Random(seed)
 
     def victims(self, launcher, folder):
-        """Each kind of process of a run whose ranks wait."""
+        """Acts that end each kind of process of a run whose ranks wait."""
         ranks = ranks_that_wait(folder, 2)
         guards = {rank: parent_of(process) for rank, process in ranks.items()}
         self.to_end = [*ranks.values(), *guards.values()]
+
+        def kill(process):
+            os.kill(process, signal.SIGKILL)
+
         return {
-            "rank": lambda: ranks[1],
-            "guard": lambda: guards[1],
-            "node daemon of mpirun": lambda: parent_of(guards[1]),
-            "mpirun": lambda: mpirun_of(launcher),
-            "launcher": lambda: launcher,
+            "killed rank": lambda: kill(ranks[1]),
+            "killed guard": lambda: kill(guards[1]),
+            "link of a guard that is cut": lambda: cut_connections(guards[1]),
+            "killed node daemon of mpirun": lambda: kill(parent_of(guards[1])),
+            "killed node daemon of srun": lambda: kill(parent_of(guards[1])),
+            "killed mpirun": lambda: kill(command_of(launcher, ("mpirun", "orterun"))),
+            "killed srun": lambda: kill(command_of(launcher, ("srun",))),
+            "killed launcher": lambda: kill(launcher),
         }
 
-    def kill(self, victim, fabric, says):
+    def end(self, what, fabric, says):
         delay = self.random.uniform(0, 0.3)
 
         def act(process, folder):
             victims = self.victims(process.pid, folder)
             time.sleep(delay)
-            os.kill(victims[victim](), signal.SIGKILL)
+            victims[what]()
 
-        name = f"killed {victim}, fabric {fabric}"
+        name = f"{what}, fabric {fabric}"
         options = ("--worker", self.check.trouble, "--fabric", fabric)
         began = time.monotonic()
-        result = self.check.run(name, *CASES, *options, launcher=UNDER_SALLOC[fabric], meanwhile=act)
+        result = self.check.run(name, *CASES, *options, launcher=LAUNCHERS[fabric], meanwhile=act)
         took = time.monotonic() - began
         text = re.sub(r"\n +", " ", result.text)
-        if victim == "launcher":
+        if what == "killed launcher":
             merge = [self.check.launcher, "merge", result.folder]
             merged = subprocess.run(merge, capture_output=True, text=True, timeout=60, check=False)
             holds = result.code == -signal.SIGKILL and merged.returncode == 5
@@ -71,18 +83,25 @@ class Kills:
         else:
             holds = result.code == 4 and result.verdicts() == VERDICTS and re.search(says, text)
         self.check.expect(f"{name} ({took:.1f} s)", holds, f"{result.code} {result.verdicts()}\n{text[-3000:]}")
+        if what in ("killed node daemon of srun", "killed srun"):
+            # Without one of its own processes, Slurm counts the job as running until it is cancelled.
+            self.cluster.call("scancel", "-u", "root")
         ended = wait_for(lambda: all(is_gone(process) for process in self.to_end), 30)
         self.check.expect("  no rank, guard or job is left", ended and self.cluster.wait_for_no_job())
 
 
 def kill_each(check, cluster, seed):
-    print(f"Kills under `{UNDER_SALLOC['mpi']}`, at random moments of seed {seed}.\n")
+    print(f"Kills under `{LAUNCHERS['mpi']}` and `{LAUNCHERS['tcp']}`, at random moments of seed {seed}.\n")
     kills = Kills(check, cluster, seed)
     by_signal = r"rank \d( on n\d)? died by signal (9|15) \(SIG\w+, (because|sent to its guard)"
-    for fabric in ("shm", "mpi"):
-        kills.kill("rank", fabric, r"rank 1( on n1)? died by signal 9 \(SIGKILL\) in bad/waits")
-        kills.kill("guard", fabric, r"rank 1( on n1)? died by signal 9 \(SIGKILL, because its guard( on n1)? ended\)")
-        kills.kill("node daemon of mpirun", fabric, by_signal)
-        kills.kill("mpirun", fabric, by_signal)
-        kills.kill("launcher", fabric, "")
+    for fabric in LAUNCHERS:
+        command = "srun" if fabric == "tcp" else "mpirun"
+        by_end_of_guard = r"rank 1( on n1)? died by signal 9 \(SIGKILL, because its guard( on n1)? ended\)"
+        kills.end("killed rank", fabric, r"rank 1( on n1)? died by signal 9 \(SIGKILL\) in bad/waits")
+        kills.end("killed guard", fabric, by_end_of_guard)
+        if fabric == "tcp":
+            kills.end("link of a guard that is cut", fabric, by_end_of_guard)
+        kills.end(f"killed node daemon of {command}", fabric, by_signal)
+        kills.end(f"killed {command}", fabric, by_signal)
+        kills.end("killed launcher", fabric, "")
     print()

@@ -8,14 +8,15 @@ def run(check, build):
     if not torchrun:
         print("left out: torchrun is not installed; `./run --subject pytorch` installs PyTorch\n")
         return
-    cases = ("overlap/training_overlap", "--ranks", "2,4", "--fabric", "shm")
+    cases = ("overlap/training_overlap", "--ranks", "2,4")
+    launcher = f"{torchrun} --no-python --nproc-per-node {{ranks}}"
     usual = check.run("without torchrun", *cases)
-    under = check.run("torchrun", *cases, launcher=f"{torchrun} --no-python --nproc-per-node {{ranks}}")
-    difference = check.difference(usual, under)
-    check.expect("ranks of torchrun have the same results", under.code == 0 and not difference, under.text + difference)
-    refused = check.run(
-        "torchrun mpi", *cases[:3], "--fabric", "mpi", launcher=f"{torchrun} --no-python --nproc-per-node {{ranks}}"
-    )
+    for fabric in ("shm", "tcp"):
+        under = check.run(f"torchrun {fabric}", *cases, "--fabric", fabric, launcher=launcher)
+        difference = check.difference(usual, under)
+        same = under.code == 0 and not difference
+        check.expect(f"ranks of torchrun have the same results, fabric {fabric}", same, under.text + difference)
+    refused = check.run("torchrun mpi", *cases, "--fabric", "mpi", launcher=launcher)
     says = "no MPI has started this process"
     check.expect("--fabric mpi under torchrun is refused", refused.code == 3 and says in refused.text, refused.text)
     print()
