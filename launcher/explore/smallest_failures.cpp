@@ -35,9 +35,10 @@ std::vector<const reports::CaseResult*> failed_draws(const reports::Report& repo
 class CasePlayer {
  public:
   CasePlayer(const Worker& worker, const PlanOptions& requested, const reports::CaseResult& failed,
-             const reports::Report& report, SignalWatch& signals)
+             const reports::Report& report, std::filesystem::path shared_place, SignalWatch& signals)
       : worker_(worker),
         requested_(requested),
+        shared_place_(std::move(shared_place)),
         failed_(failed),
         report_(report),
         signals_(signals),
@@ -45,7 +46,7 @@ class CasePlayer {
 
   /// Which of these scenarios make the case fail for the same cause.
   std::vector<bool> fail_alike(std::span<const MadeScenario> scenarios) const {
-    const rendezvous::RendezvousDirectory scratch = rendezvous::RendezvousDirectory::make(1);
+    const rendezvous::RendezvousDirectory scratch = make_scratch();
     Plan plan;
     protocol::WorldPlan& world =
         plan.worlds.emplace_back(world_of(worker_.listing, requested_, failed_.info.world_size));
@@ -57,6 +58,9 @@ class CasePlayer {
     }
     plan.selected = 1;
     plan.supply = requested_.supply;
+    plan.launcher = requested_.launcher;
+    plan.join_timeout = requested_.join_timeout;
+    plan.host_silence = requested_.host_silence;
     const ClaimedDirectory claimed({.directory = scratch.path() / "run"});
     reports::RunHead head = make_head(worker_, plan, requested_, report_.head.argv);
     Terminal silent(stderr, {.quiet = true});
@@ -75,8 +79,16 @@ class CasePlayer {
   }
 
  private:
+  /// The command of --launcher may start ranks on hosts that see the run's folder only.
+  rendezvous::RendezvousDirectory make_scratch() const {
+    if (requested_.launcher.empty()) return rendezvous::RendezvousDirectory::make(1);
+    make_directory(shared_place_);
+    return rendezvous::RendezvousDirectory::make_in(shared_place_);
+  }
+
   const Worker& worker_;
   const PlanOptions& requested_;
+  const std::filesystem::path shared_place_;
   const reports::CaseResult& failed_;
   const reports::Report& report_;
   SignalWatch& signals_;
@@ -101,7 +113,8 @@ SmallestFailures find_smallest_failures(const Worker& worker, const PlanOptions&
       continue;
     }
     const MadeScenario drawn{.seed = 0, .ranks = failed.info.world_size, .document = base::read_evidence(left, 1)};
-    const CasePlayer player(worker, settings, failed, report, signals);
+    const CasePlayer player(worker, settings, failed, report, std::filesystem::absolute(run.root) / "smallest",
+                            signals);
     SmallestFailure& smallest = failures.found.emplace_back();
     smallest.id = failed.info.id;
     smallest.shrunk = shrink(

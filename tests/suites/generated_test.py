@@ -102,6 +102,25 @@ class Generated(unittest.TestCase):
         self.shardproof("run", CASE, "--out", "out", "--overwrite")
         self.assertFalse((self.folder / "out/smallest").exists())
 
+    def test_the_command_of_the_run_also_starts_the_worlds_of_the_search(self):
+        # Ranks may be on hosts that see the run's folder only.
+        foreign = pathlib.Path(__file__).resolve().parents[1] / "launcher" / "foreign_launcher.py"
+        start = self.folder / "start"
+        start.write_text(
+            f'#!/bin/sh\necho "$*" >>{self.folder}/started\nexec {sys.executable} {foreign} -n 3 "$@"\n',
+            encoding="utf-8",
+        )
+        start.chmod(0o755)
+        self.shardproof(
+            "run", CASE, "--ranks", 3, "--fault", FAULT, "--generated", 1, "--out", "out",
+            "--launcher", start, expect=1,
+        )  # fmt: skip
+        self.assertTrue((self.folder / "out/smallest/1/scenario.json").exists())
+        self.assertEqual([entry.name for entry in (self.folder / "out/smallest").iterdir()], ["1"])
+        worlds = [line.split()[-1] for line in (self.folder / "started").read_text(encoding="utf-8").splitlines()]
+        self.assertGreater(len(worlds), 1)
+        self.assertTrue(all(world.startswith(str(self.folder / "out")) for world in worlds), worlds)
+
     def test_a_given_scenario_must_fit(self):
         (self.folder / "broken.json").write_text("{}", encoding="utf-8")
         said = self.shardproof("run", CASE, "--scenario", "broken.json", expect=2).stderr
