@@ -1,6 +1,6 @@
 // The world's group as bodies and engines see it. It passes every call to the fabric. For the end of the running case,
-// it counts this rank's calls on the world group, and records whether another rank ended one of its waits, and whether a
-// call ended early. A body may swallow that exception, but the record stays.
+// it counts this rank's calls on the world group, and records whether another rank ended one of its waits, and whether
+// a call ended early. A body may swallow that exception, but the record stays.
 #pragma once
 
 #include <cstdint>

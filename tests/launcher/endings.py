@@ -266,7 +266,8 @@ WAYS = [
         "a rank that comes too late",
         "fails/gives_up_waiting[W=2]",
         "error",
-        r"rank 0: barrier #0 in group world: after 3(\.\d+)? s there is no sign of rank 1 \(no call yet\)(; .* TCP .*)?$",
+        r"rank 0: barrier #0 in group world: after 3(\.\d+)? s there is no sign of rank 1 \(no call yet\)"
+        r"(; .* TCP .*)?$",
     ),
     fails(
         "device memory that its subject keeps",

@@ -1,5 +1,5 @@
-// MessageBoards makes descriptor boards for ranks that share no memory. Each rank has a copy of each board. It sends its
-// calls to the other ranks of the group. No rank waits for such a message.
+// MessageBoards makes descriptor boards for ranks that share no memory. Each rank has a copy of each board. It sends
+// its calls to the other ranks of the group. No rank waits for such a message.
 #pragma once
 
 #include <memory>
