@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "harness/fabric/boards.hpp"
@@ -33,17 +34,20 @@ Descriptor asked(std::uint64_t count, CollectiveKind kind = CollectiveKind::all_
 using BoardsOf = std::function<std::shared_ptr<fabric::Boards>(int rank)>;
 using BoardBody = std::function<void(Side&, fabric::DescriptorBoard&)>;
 
+void on_ranks(int size, const std::function<void(Side&)>& body) {
+  for (const std::string& failure : run_threads(size, body)) {
+    INFO(failure);
+    CHECK(failure.empty());
+  }
+}
+
 void on_boards(int size, const BoardsOf& boards_of, const BoardBody& body) {
-  const auto failures = run_threads(size, [&](Side& side) {
+  on_ranks(size, [&](Side& side) {
     const auto boards = boards_of(side.rank);
     const auto board = boards->make(*side.world);
     body(side, *board);
     side.world->barrier("end");
   });
-  for (const std::string& failure : failures) {
-    INFO(failure);
-    CHECK(failure.empty());
-  }
 }
 
 /// A board on every rank: one in shared memory, and then copies that exchange messages.
@@ -146,5 +150,50 @@ TEST_CASE("a rank may be ahead by as many calls as are kept, and no more") {
           return is_there();
         },
         "no room though calls were compared");
+  });
+}
+
+TEST_CASE("copies of boards of several groups do not mix, whatever ranks and boards each group has") {
+  testing::Mailboxes mailboxes(4, Catch::getSeed());
+  on_ranks(4, [&](Side& side) {
+    fabric::messages::MessageBoards boards(mailboxes.open(side.rank));
+    // Groups {1, 0} and {3, 2}. Only the first one has a board before that of the world.
+    const auto pair = side.world->split(side.rank / 2, -side.rank, "pair");
+    const auto early = side.rank < 2 ? boards.make(*pair) : nullptr;
+    const auto whole = boards.make(*side.world);
+    const auto late = boards.make(*pair);
+    const auto counts = [&] {
+      return std::vector<std::pair<fabric::DescriptorBoard*, std::uint64_t>>{
+          {early.get(), 1}, {whole.get(), 2}, {late.get(), static_cast<std::uint64_t>(3 + side.rank / 2)}};
+    };
+    for (int call = 0; call < 3; ++call) {
+      for (const auto& [board, count] : counts()) {
+        if (board != nullptr) board->post(asked(count));
+      }
+    }
+    side.world->barrier("all posted");
+    for (const auto& [board, count] : counts()) {
+      if (board == nullptr) continue;
+      await(
+          [&, one = board] {
+            expect(mismatch(*one, Look::at_everything).empty(), "a difference where there is none");
+            return one->missing_calls().empty();
+          },
+          "a call is missing");
+    }
+    side.world->barrier("all compared");
+    // In the second pair, the first member posts another call than the second one.
+    if (side.rank == 3) late->post(asked(8));
+    if (side.rank == 2) late->post(asked(9));
+    if (side.rank >= 2) {
+      const std::string found = awaited_mismatch(*late, Look::at_whole_calls);
+      expect(found ==
+                 "group pair, call #3: rank 3 asks for all_gather of 8 f32 \"layer\", "
+                 "rank 2 for all_gather of 9 f32 \"layer\"",
+             found);
+    }
+    side.world->barrier("compared");
+    expect(mismatch(*whole, Look::at_everything).empty(), "a mismatch of another group");
+    side.world->barrier("end");
   });
 }
