@@ -61,7 +61,7 @@ TEST_CASE("inbox: messages of a rank and a tag are received in order") {
   inbox.receive(other_tag.bytes(), 1, 6, 2);
   inbox.receive(other_rank.bytes(), 2, 5, 3);
   inbox.receive(second.bytes(), 1, 5, 4);
-  for (const std::uint64_t operation : {2, 3, 4}) CHECK(inbox.is_over(operation));
+  for (const std::uint64_t operation : {2U, 3U, 4U}) CHECK(inbox.is_over(operation));
   CHECK(first.text == "one");
   CHECK(second.text == "two");
   CHECK(other_tag.text == "tag");
