@@ -23,6 +23,7 @@
 #include <random>
 #include <span>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -157,7 +158,8 @@ void write_to(const base::FileDescriptor& socket, const std::string& bytes) {
   ::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
+/// The text has to live until it is sent.
+std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
 std::span<std::byte> room_in(std::string& text) { return std::as_writable_bytes(std::span(text)); }
 
 /// Sends a text from a rank to another, and checks that it arrives.
