@@ -22,10 +22,13 @@
 #include <catch2/matchers/catch_matchers.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
 
+#include "tests/fabric/worlds.hpp"
 #include "tests/rounds.hpp"
 
 using namespace shardproof;
 using fabric::tcp::Inbox;
+using testing::resident_bytes;
+using testing::rounds;
 
 namespace {
 
@@ -269,6 +272,24 @@ TEST_CASE("inbox: while a long message arrives, a second receive may have less r
   CHECK(inbox.is_over(2));
   CHECK(wide.text == "abcd");
   CHECK(narrow.text == "e");
+}
+
+TEST_CASE("inbox: tags that are not used any more take no memory") {
+  Inbox inbox;
+  TextRoom room(3);
+  const std::size_t before = resident_bytes();
+  std::uint64_t operation = 0;
+  for (int tag = 0; tag < rounds(100'000); ++tag) {
+    inbox.receive(room.bytes(), 1, tag, ++operation);
+    let_arrive(inbox, 1, tag, "abc");
+    let_arrive(inbox, 1, tag, "def");
+    inbox.receive(room.bytes(), 1, tag, ++operation);
+    inbox.receive(room.bytes(), 1, tag, ++operation);
+    inbox.cancel(operation);
+    inbox.begin(1, tag, 3);
+    inbox.lose(1);
+  }
+  CHECK(resident_bytes() < before + (std::size_t{32} << 20));
 }
 
 namespace {

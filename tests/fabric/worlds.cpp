@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <stdexcept>
 #include <system_error>
 #include <thread>
@@ -67,6 +68,12 @@ std::string failure_of(const Body& body, Side& side) {
 void Side::next_case() {
   control.agree(rank, {}, std::chrono::steady_clock::now() + std::chrono::seconds(60));
   ++epoch;
+}
+
+std::size_t resident_bytes() {
+  std::size_t total = 0, resident = 0;
+  std::ifstream("/proc/self/statm") >> total >> resident;
+  return resident * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
 }
 
 void expect(bool holds, const std::string& what) {

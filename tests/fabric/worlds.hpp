@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -49,6 +50,9 @@ void expect(bool holds, const std::string& what);
 void expect_contains(const std::string& text, const std::string& part);
 /// Looks again and again until it holds, for messages that are on their way. Throws after 20 s.
 void await(const std::function<bool()>& holds, const std::string& what);
+
+/// The memory that this process has from the system.
+std::size_t resident_bytes();
 
 /// The text of the exception that `f` must throw. Throws if `f` throws another exception or none.
 template <class Exception, class F>

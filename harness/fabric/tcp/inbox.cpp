@@ -19,9 +19,9 @@ std::string too_long(std::size_t bytes, std::size_t room, int from, int tag) {
 }  // namespace
 
 void Inbox::receive(std::span<std::byte> room, int from, int tag, std::uint64_t operation) {
-  Lane& lane = lanes_[{from, tag}];
+  const auto lane = lanes_.try_emplace({from, tag}).first;
   open_.insert(operation);
-  lane.receives.push_back({.room = room, .from = from, .tag = tag, .operation = operation});
+  lane->second.receives.push_back({.room = room, .from = from, .tag = tag, .operation = operation});
   match(lane);
 }
 
@@ -40,9 +40,9 @@ void Inbox::cancel(std::uint64_t operation) {
   }
   open_.erase(operation);
   too_small_.erase(operation);
-  for (auto& [way, lane] : lanes_) {
-    const auto is_cancelled = [operation](const Receive& receive) { return receive.operation == operation; };
-    if (std::erase_if(lane.receives, is_cancelled) > 0) match(lane);
+  const auto is_cancelled = [operation](const Receive& receive) { return receive.operation == operation; };
+  for (auto lane = lanes_.begin(); lane != lanes_.end(); ++lane) {
+    if (std::erase_if(lane->second.receives, is_cancelled) > 0) return match(lane);
   }
 }
 
@@ -55,12 +55,14 @@ std::optional<messages::Arrival> Inbox::probe() const {
 }
 
 std::span<std::byte> Inbox::begin(int from, int tag, std::size_t bytes) {
-  Lane& lane = lanes_[{from, tag}];
+  const auto found = lanes_.try_emplace({from, tag}).first;
+  Lane& lane = found->second;
   Arriving& arriving = arriving_[from];
-  arriving = {.lane = &lane, .receive = std::nullopt, .bytes = bytes};
+  arriving = {.way = found->first, .receive = std::nullopt};
   if (lane.messages.empty() && !lane.receives.empty() && bytes <= lane.receives.front().room.size()) {
     arriving.receive = lane.receives.front();
     lane.receives.pop_front();
+    match(found);
     return arriving.receive->room.first(bytes);
   }
   return lane.messages.emplace_back(Message{.bytes = std::vector<std::byte>(bytes)}).bytes;
@@ -73,8 +75,9 @@ void Inbox::end(int from) {
   if (arriving.receive) {
     open_.erase(arriving.receive->operation);
   } else {
-    arriving.lane->messages.back().is_whole = true;
-    match(*arriving.lane);
+    const auto lane = lanes_.find(arriving.way);
+    lane->second.messages.back().is_whole = true;
+    match(lane);
   }
 }
 
@@ -83,28 +86,32 @@ void Inbox::lose(int from) {
   if (found == arriving_.end()) return;
   const Arriving& arriving = found->second;
   if (!arriving.receive) {
-    arriving.lane->messages.pop_back();
+    const auto lane = lanes_.find(arriving.way);
+    lane->second.messages.pop_back();
+    match(lane);
   } else if (arriving.receive->is_cancelled) {
     open_.erase(arriving.receive->operation);
   } else {
-    arriving.lane->receives.push_front(*arriving.receive);
+    lanes_[arriving.way].receives.push_front(*arriving.receive);
   }
   arriving_.erase(found);
 }
 
-void Inbox::match(Lane& lane) {
-  while (!lane.messages.empty() && lane.messages.front().is_whole && !lane.receives.empty()) {
-    const std::vector<std::byte>& bytes = lane.messages.front().bytes;
-    const Receive& receive = lane.receives.front();
+void Inbox::match(Lanes::iterator lane) {
+  auto& [messages, receives] = lane->second;
+  while (!messages.empty() && messages.front().is_whole && !receives.empty()) {
+    const std::vector<std::byte>& bytes = messages.front().bytes;
+    const Receive& receive = receives.front();
     if (bytes.size() > receive.room.size()) {
       too_small_.try_emplace(receive.operation, too_long(bytes.size(), receive.room.size(), receive.from, receive.tag));
       return;
     }
     if (!bytes.empty()) std::memcpy(receive.room.data(), bytes.data(), bytes.size());
     open_.erase(receive.operation);
-    lane.messages.pop_front();
-    lane.receives.pop_front();
+    messages.pop_front();
+    receives.pop_front();
   }
+  if (messages.empty() && receives.empty()) lanes_.erase(lane);
 }
 
 }  // namespace shardproof::fabric::tcp

@@ -4,7 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
+#include <list>
 #include <map>
 #include <optional>
 #include <span>
@@ -52,19 +52,21 @@ class Inbox {
   /// The messages and the receives of a rank and a tag. One of both lists is empty, or the first message is not whole,
   /// or it has more bytes than the first receive has room for.
   struct Lane {
-    std::deque<Message> messages;
-    std::deque<Receive> receives;
+    std::list<Message> messages;
+    std::list<Receive> receives;
   };
+  using Way = std::pair<int, int>;  ///< rank and tag
+  using Lanes = std::map<Way, Lane>;
   /// The message that arrives from a rank.
   struct Arriving {
-    Lane* lane = nullptr;
+    Way way;
     std::optional<Receive> receive;  ///< Empty: it is the last one of the lane's messages.
-    std::size_t bytes = 0;
   };
 
-  void match(Lane& lane);
+  /// Forgets the lane if nothing is left in it: each group that a rank ever had has its own tag.
+  void match(Lanes::iterator lane);
 
-  std::map<std::pair<int, int>, Lane> lanes_;  ///< by rank and tag
+  Lanes lanes_;  ///< with a message or a receive
   std::map<int, Arriving> arriving_;  ///< by rank
   std::unordered_set<std::uint64_t> open_;
   std::map<std::uint64_t, std::string> too_small_;  ///< receives with less room than their message, with the error
