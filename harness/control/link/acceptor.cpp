@@ -64,7 +64,9 @@ std::string Acceptor::addresses() const {
 
 std::optional<Deadline> Acceptor::deadline() const {
   std::optional<Deadline> earliest = accept_again_;
-  for (const auto& [id, peer] : peers_) earliest = earliest ? std::min(*earliest, peer.limit) : peer.limit;
+  for (const auto& [id, peer] : peers_) {
+    if (peer.is_stranger()) earliest = earliest ? std::min(*earliest, peer.limit) : peer.limit;
+  }
   return earliest;
 }
 
@@ -75,7 +77,7 @@ void Acceptor::handle_events() {
   }
   accept(std::chrono::steady_clock::now());
   const Deadline now = std::chrono::steady_clock::now();
-  std::erase_if(peers_, [now](const auto& entry) { return now >= entry.second.limit; });
+  std::erase_if(peers_, [now](const auto& entry) { return entry.second.is_stranger() && now >= entry.second.limit; });
 }
 
 void Acceptor::accept(Deadline now) {
@@ -135,7 +137,6 @@ void Acceptor::serve(std::uint64_t id) {
   const auto found = peers_.find(id);
   if (found == peers_.end()) return;
   Connection& connection = found->second.connection;
-  const bool was_stranger = found->second.is_stranger();
   if (auto message = connection.exchange_one()) {
     ready_.remove(connection.descriptor());
     arrivals_.push_back({.connection = std::move(connection), .first = *std::move(message)});
@@ -143,10 +144,6 @@ void Acceptor::serve(std::uint64_t id) {
   } else if (connection.over()) {
     peers_.erase(found);
   } else {
-    // The owner may have read the proof late. A peer that has been welcomed must not lose its connection: it sends its
-    // first message, and does not search any more.
-    if (was_stranger && connection.is_proved())
-      found->second.limit = std::chrono::steady_clock::now() + settings_.proof_limit;
     ready_.watch(connection.descriptor(), id, true, connection.wants_to_write());
   }
 }

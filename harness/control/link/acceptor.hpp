@@ -26,7 +26,8 @@ class Acceptor {
     std::string secret;
     /// The most connections that have proved nothing.
     std::size_t most_strangers = 512;
-    /// A peer has so long for its proof, and after the proof again for its first message. Then it is disconnected.
+    /// A peer has so long for its proof. Then it is disconnected. After the proof it has no limit: it has been welcomed
+    /// and does not search any more, so without its connection the two sides would never meet.
     std::chrono::nanoseconds proof_limit = std::chrono::seconds(10);
   };
 
@@ -60,7 +61,7 @@ class Acceptor {
   struct Peer {
     Connection connection;
     std::string address;  ///< without the port
-    Deadline limit;
+    Deadline limit;  ///< for the proof
     bool is_stranger() const { return !connection.is_proved(); }
   };
 

@@ -21,7 +21,7 @@ class Hub {
   struct Settings {
     HubCore::Settings core;
     std::string secret;
-    /// A peer has so long for its proof, and after the proof again for its Hello. Then it is disconnected.
+    /// A peer has so long for its proof. Then it is disconnected.
     std::chrono::nanoseconds proof_limit = std::chrono::seconds(10);
   };
 
