@@ -83,8 +83,20 @@ void Messenger::receive(std::span<std::byte> room, int from, int tag) {
   operations_.push_back({transport_->receive(room, from, tag), from, true});
 }
 
-bool Messenger::advance() {
-  return std::erase_if(operations_, [this](Begun& begun) { return transport_->test(begun.operation); }) > 0;
+bool Messenger::advance() { return test(operations_); }
+
+bool Messenger::test(Operations& operations) {
+  const std::size_t before = operations.size();
+  // If a test throws, the list still has each operation that is not over, once.
+  for (std::size_t i = 0; i < operations.size();) {
+    if (transport_->test(operations[i].operation)) {
+      operations[i] = operations.back();
+      operations.pop_back();
+    } else {
+      ++i;
+    }
+  }
+  return operations.size() < before;
 }
 
 std::vector<int> Messenger::missing() const {
@@ -115,15 +127,19 @@ void Messenger::drop_arrivals() {
   dropping_ = transport_->receive(std::span(memory_->dropped).first(arrival->bytes), arrival->from, arrival->tag);
 }
 
-template <class Done>
-bool Messenger::wait_for(const Done& done) {
+bool Messenger::wait_for(Operations awaited) {
   const auto limit = std::chrono::steady_clock::now() + farewell_limit;
+  const auto is_lost = [this](const Begun& begun) { return transport_->is_lost(begun.peer); };
   PollPause pause;
-  while (!done()) {
+  while (!operations_.empty() || !awaited.empty() || dropping_) {
     if (is_over_() || std::chrono::steady_clock::now() > limit) return false;
+    const bool is_any_lost = std::ranges::any_of(operations_, is_lost) || std::ranges::any_of(awaited, is_lost);
     drop_arrivals();
-    if (advance()) {
+    const bool has_advanced = advance();
+    if (test(awaited) || has_advanced) {
       pause.restart();
+    } else if (is_any_lost) {
+      return false;
     } else {
       pause.once();
     }
@@ -139,21 +155,17 @@ bool Messenger::say_farewell() {
     return std::span(memory_->farewells).subspan(static_cast<std::size_t>(rank), 1);
   };
   // These receives are there before a farewell arrives, so it is never dropped.
-  std::vector<Operation> awaited;
+  Operations awaited;
   for (int rank = 0; rank < size; ++rank) {
-    if ((self == 0) != (rank == 0)) awaited.push_back(transport_->receive(word_of(rank), rank, farewell_tag));
+    if ((self == 0) != (rank == 0))
+      awaited.push_back({transport_->receive(word_of(rank), rank, farewell_tag), rank, true});
   }
-  const auto is_idle = [this] { return operations_.empty() && !dropping_; };
-  const auto have_come = [&] {
-    std::erase_if(awaited, [this](Operation& operation) { return transport_->test(operation); });
-    return awaited.empty() && is_idle();
-  };
-  if (!wait_for(is_idle)) return false;
+  if (!wait_for({})) return false;
   if (self != 0) send(word_of(self), 0, farewell_tag);
-  if (!wait_for(have_come)) return false;
+  if (!wait_for(std::move(awaited))) return false;
   if (self != 0) return true;
   for (int rank = 1; rank < size; ++rank) send(word_of(0), rank, farewell_tag);
-  return wait_for(is_idle);
+  return wait_for({});
 }
 
 }  // namespace shardproof::fabric::messages

@@ -81,6 +81,7 @@ class Messenger {
     int peer;
     bool is_receive;
   };
+  using Operations = std::vector<Begun>;
 
   /// Operations read and write it.
   struct Memory {
@@ -92,12 +93,15 @@ class Messenger {
 
   bool say_farewell();
   void drop_arrivals();
-  template <class Done> bool wait_for(const Done& done);
+  /// Ends those that are over. Returns true if one is.
+  bool test(Operations& operations);
+  /// Waits for them and for the operations of calls. Returns false if some of them will not be over.
+  bool wait_for(Operations awaited);
 
   std::unique_ptr<Transport> transport_;
   std::function<bool()> is_over_;
   std::shared_ptr<Memory> memory_;
-  std::vector<Begun> operations_;
+  Operations operations_;
   std::optional<Operation> dropping_;
   std::string gave_up_;
 };

@@ -47,6 +47,8 @@ class Transport {
   virtual void cancel(Operation& receive) = 0;
   virtual std::optional<Arrival> probe() = 0;
 
+  /// No operation with this rank that is not over will ever be.
+  virtual bool is_lost(int) const { return false; }
   /// Why no message comes from this rank or goes to it, for texts. Empty: nothing is known.
   virtual std::string trouble(int) const { return {}; }
 

@@ -44,6 +44,7 @@ class TcpTransport final : public messages::Transport {
   bool test(messages::Operation& operation) override;
   void cancel(messages::Operation& receive) override { inbox_.cancel(receive.value); }
   std::optional<messages::Arrival> probe() override;
+  bool is_lost(int rank) const override { return !peer(rank).lost.empty(); }
   std::string trouble(int rank) const override;
 
   void finish() override {}
