@@ -52,6 +52,7 @@ class ControlPage final : public ControlPlane {
   Progress progress(int rank) const override;
   FlightRing& flight(int rank) const override;
   std::vector<protocol::FlightRecord> flight_records() const override;
+  bool is_remote(int rank) const override;
   std::string last_call(int rank) const override;
 
   /// The end of a rank whose process is not a child of its launcher. Only the rank's guard calls it, once. The last
@@ -70,7 +71,6 @@ class ControlPage final : public ControlPlane {
 
   /// Names the ranks of this host. All others are remote. Call it before any rank starts.
   void set_local(std::span<const int> ranks);
-  bool is_remote(int rank) const;
   /// A hub decides for this page: `set_local` was called.
   bool has_hub() const;
 

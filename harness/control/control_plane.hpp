@@ -146,8 +146,10 @@ class ControlPlane {
   virtual FlightRing& flight(int rank) const = 0;
   /// The flight records of all ranks, in rank order. Those of ranks on other machines are empty: a link has them.
   virtual std::vector<protocol::FlightRecord> flight_records() const = 0;
+  /// The rank is on another machine, so its flight record is empty here.
+  virtual bool is_remote(int rank) const = 0;
   /// Describes the rank's last call in its case, for messages that name a missing rank. Empty where the rank has made
-  /// no call.
+  /// no call, or is on another machine.
   virtual std::string last_call(int rank) const = 0;
 };
 

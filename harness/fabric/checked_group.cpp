@@ -164,7 +164,9 @@ std::string CheckedGroup::late(const Descriptor& asked, std::chrono::nanoseconds
   for (const int rank : missing) {
     const auto call = context_->control->last_call(rank);
     fmt::format_to(std::back_inserter(names), "{} rank {} ({})", names.empty() ? "" : ",", rank,
-                   call.empty() ? "no call yet" : "last call: " + call);
+                   context_->control->is_remote(rank) ? "on another host"
+                   : call.empty()                     ? "no call yet"
+                                                      : "last call: " + call);
   }
   return fmt::format("rank {}: {} in group {}: after {:.3g} s {}{}", context_->rank, describe(asked), name_,
                      std::chrono::duration<double>(waited).count(),

@@ -127,7 +127,7 @@ Verdict MessageGroup::compare(const Request& request, std::span<const Call> part
     const auto room = messenger().incoming(0, sizeof(VerdictHead) + Verdict::longest_mismatch, 1);
     messenger().receive(room, world_rank(0), number_);
     messenger().send(mine, world_rank(0), number_);
-    wait_for_messages(request, "there is no sign of");
+    wait_for_messages(request, "the verdict is still to come from");
     const auto head = load<VerdictHead>(room);
     if (head.epoch != epoch()) refuse_old_message(head.epoch);
     verdict.latest_ready_ns = head.latest_ready_ns;
@@ -261,13 +261,15 @@ bool MessageGroup::messages_come_by(control::Deadline limit) {
 }
 
 std::string MessageGroup::late(const Request& request, std::chrono::nanoseconds waited, std::string_view sign) const {
-  // Most ranks wait for the first rank alone. The flight records show which ranks it waits for.
-  const auto waits = protocol::waits(context().control->flight_records());
-  const auto mine =
-      std::ranges::find_if(waits, [this](const protocol::PeerWait& wait) { return wait.rank == context().rank; });
-  const bool is_known = mine != waits.end() && !mine->missing.empty();
+  // Most ranks wait for the first rank alone. The flight records of this host show which ranks it waits for.
+  std::vector<int> late_ranks;
+  for (const protocol::PeerWait& wait : protocol::waits(context().control->flight_records())) {
+    if (wait.rank == context().rank) late_ranks = wait.missing;
+  }
+  std::erase_if(late_ranks, [this](int rank) { return context().control->is_remote(rank); });
+  const bool is_known = rank() != 0 && !late_ranks.empty();
   std::string text = CheckedGroup::late(request.descriptor, waited, is_known ? "there is no sign of" : sign,
-                                        is_known ? mine->missing : messenger().missing());
+                                        is_known ? late_ranks : messenger().missing());
   for (const int rank : messenger().missing()) {
     if (const std::string trouble = messenger().transport().trouble(rank); !trouble.empty()) text += "; " + trouble;
   }
