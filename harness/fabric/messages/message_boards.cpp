@@ -59,7 +59,6 @@ class MessageBoards::Exchange {
       throw std::runtime_error("too many groups: each descriptor board takes a tag of the transport");
     next_ = number + 1;
     boards_.insert(number);
-    std::erase_if(arrived_, [this](const auto& entry) { return is_closed(entry.first); });
     return number;
   }
 
@@ -100,9 +99,6 @@ class MessageBoards::Exchange {
     std::optional<Arriving> arriving;
   };
 
-  /// Another rank may have opened a board of which this rank does not yet know the number.
-  bool is_closed(int number) const { return number < next_ && !boards_.contains(number); }
-
   void progress() {
     std::erase_if(memory_->sent, [this](Sent& sent) { return transport_->test(sent.operation); });
     std::optional<Arriving>& arriving = memory_->arriving;
@@ -116,14 +112,14 @@ class MessageBoards::Exchange {
         arriving->operation = transport_->receive(arriving->message.bytes, arrival->from, arrival->tag);
       }
       if (!transport_->test(arriving->operation)) return;
-      if (!is_closed(arriving->number)) arrived_[arriving->number].push_back(std::move(arriving->message));
+      if (boards_.contains(arriving->number)) arrived_[arriving->number].push_back(std::move(arriving->message));
       arriving.reset();
     }
   }
 
   std::unique_ptr<Transport> transport_;
   int next_ = 0;
-  std::set<int> boards_;
+  std::set<int> boards_;  ///< that are open
   std::shared_ptr<Memory> memory_;
   std::map<int, std::deque<Arrived>> arrived_;  ///< by board
 };

@@ -5,6 +5,8 @@
 #include <thread>
 #include <utility>
 
+#include "harness/control/control_plane.hpp"
+
 namespace shardproof::fabric::messages {
 
 namespace {
@@ -14,13 +16,10 @@ constexpr int farewell_tag = 0;
 constexpr std::chrono::seconds farewell_limit{5};
 
 /// The memory of all slots of a call.
-constexpr std::size_t usual_slot_room = 8U << 20;
-constexpr std::size_t largest_slot = 1U << 20;
-
-std::size_t slot_room_for(int world_size) {
-  const auto ranks = static_cast<std::size_t>(world_size);
-  return std::max(usual_slot_room, ranks * (8 * ranks + 64));
-}
+constexpr std::size_t slot_room = 8U << 20;
+constexpr std::size_t largest_slot = 1U << 20, slot_unit = 64;
+constexpr std::size_t most_ranks = control::ControlPlane::max_world_size;
+static_assert(slot_room / most_ranks / slot_unit * slot_unit >= 8 * most_ranks, "a slot has 8 bytes for each rank");
 
 }  // namespace
 
@@ -36,9 +35,8 @@ void PollPause::once() {
 
 Messenger::Messenger(std::unique_ptr<Transport> transport, std::function<bool()> is_over)
     : transport_(std::move(transport)), is_over_(std::move(is_over)), memory_(std::make_shared<Memory>()) {
-  memory_->slot_room = slot_room_for(transport_->size());
   // Uninitialized: the system provides only the pages that are used.
-  memory_->slots = std::make_unique_for_overwrite<std::byte[]>(memory_->slot_room);
+  memory_->slots = std::make_unique_for_overwrite<std::byte[]>(slot_room);
   memory_->farewells.resize(static_cast<std::size_t>(transport_->size()));
 }
 
@@ -57,8 +55,8 @@ Messenger::~Messenger() {
 // -- Memory -----------------------------------------------------------------------------------------------------------
 
 Slots Messenger::slots(int group_size) const {
-  const std::size_t share = memory_->slot_room / static_cast<std::size_t>(group_size);
-  const std::size_t bytes = std::min(largest_slot, share) / 64 * 64;
+  const std::size_t share = slot_room / static_cast<std::size_t>(group_size);
+  const std::size_t bytes = std::min(largest_slot, share) / slot_unit * slot_unit;
   return {memory_->slots.get(), bytes, bytes};
 }
 
@@ -110,7 +108,7 @@ std::vector<int> Messenger::missing() const {
 // -- The end ----------------------------------------------------------------------------------------------------------
 
 void Messenger::give_up(std::string_view reason) {
-  if (gave_up_.empty()) gave_up_ = reason;
+  gave_up_ = reason;
   for (Begun& begun : operations_) {
     if (begun.is_receive) transport_->cancel(begun.operation);
   }

@@ -85,7 +85,6 @@ class Messenger {
 
   /// Operations read and write it.
   struct Memory {
-    std::size_t slot_room = 0;
     std::unique_ptr<std::byte[]> slots;
     std::vector<std::byte> outgoing, incoming, farewells;
     std::vector<std::byte> dropped;  ///< a message that no call receives

@@ -177,14 +177,6 @@ void TcpTransport::lose(int rank, const std::string& why) {
   inbox_.lose(rank);
 }
 
-void TcpTransport::close() {
-  acceptor_.reset();
-  for (Peer& other : peers_) {
-    other.search.reset();
-    other.stream.reset();
-  }
-}
-
 std::string TcpTransport::trouble(int rank) const {
   const Peer& other = peer(rank);
   if (!other.lost.empty()) return fmt::format("the TCP connection to rank {} is over: {}", rank, other.lost);
@@ -197,7 +189,6 @@ std::string TcpTransport::trouble(int rank) const {
 // -- Bytes ------------------------------------------------------------------------------------------------------------
 
 void TcpTransport::serve(int rank) {
-  if (peer(rank).search) return search_for(rank, Clock::now());
   if (peer(rank).stream) read(rank);
   if (peer(rank).stream) flush(rank);
 }

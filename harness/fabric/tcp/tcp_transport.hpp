@@ -48,7 +48,8 @@ class TcpTransport final : public messages::Transport {
   std::string trouble(int rank) const override;
 
   void finish() override {}
-  void abandon(std::shared_ptr<void>) override { close(); }
+  /// No operation touches the memory outside of a call.
+  void abandon(std::shared_ptr<void>) override {}
 
  private:
   /// Each message begins with it.
@@ -91,7 +92,6 @@ class TcpTransport final : public messages::Transport {
   void read(int rank);
   void flush(int rank);
   void lose(int rank, const std::string& why);
-  void close();
 
   rendezvous::FileStore store_;
   int rank_;
