@@ -3,8 +3,10 @@
 #include <catch2/catch_get_random_seed.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <chrono>
+#include <cstddef>
 #include <functional>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
@@ -150,6 +152,58 @@ TEST_CASE("a rank may be ahead by as many calls as are kept, and no more") {
           return is_there();
         },
         "no room though calls were compared");
+  });
+}
+
+TEST_CASE("copies of boards keep no news of boards that are closed, nor news that has been sent") {
+  constexpr int boards_made = 100;
+  testing::Mailboxes mailboxes(2, Catch::getSeed());
+  on_ranks(2, [&](Side& side) {
+    fabric::messages::MessageBoards boards(mailboxes.open(side.rank));
+    const auto kept = boards.make(*side.world);
+    side.world->barrier("begin");
+    const std::size_t before = testing::resident_bytes();
+    for (int made = 0; made < boards_made; ++made) {
+      auto board = boards.make(*side.world);
+      const bool is_early = made % 2 == 0;
+      if (is_early && side.rank == 0) board.reset();
+      side.world->barrier("made");
+      for (std::uint64_t i = 0; side.rank == 1 && i < fabric::DescriptorBoard::kept; ++i) board->post(asked(i));
+      side.world->barrier("posted");
+      kept->check(Look::at_everything);
+    }
+    side.world->barrier("end");
+    expect(testing::resident_bytes() < before + (std::size_t{8} << 20), "news is kept");
+  });
+}
+
+TEST_CASE("a copy of a board takes no news that is too short, or of a rank that is not in its group") {
+  testing::Mailboxes mailboxes(3, Catch::getSeed());
+  on_ranks(3, [&](Side& side) {
+    fabric::messages::MessageBoards boards(mailboxes.open(side.rank));
+    const auto pair = side.world->split(side.rank < 2 ? 0 : -1, 0, "pair");
+    const auto board = pair ? boards.make(*pair) : nullptr;
+    side.world->barrier("made");
+    if (side.rank > 0) {
+      std::vector<std::byte> news(side.rank == 1 ? 4 : 4000);
+      news[0] = std::byte{2};  // a mismatch was found
+      mailboxes.open(side.rank)->send(news, 0, 0);
+    }
+    side.world->barrier("sent");
+    const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(5);
+    while (side.rank == 0 && std::chrono::steady_clock::now() < until)
+      expect(mismatch(*board, Look::at_everything).empty(), "it is taken");
+    side.world->barrier("end");
+  });
+}
+
+TEST_CASE("copies of boards take a tag each, and a rank that has used them all says so") {
+  testing::Mailboxes mailboxes(2, Catch::getSeed(), 1);
+  on_ranks(2, [&](Side& side) {
+    fabric::messages::MessageBoards boards(mailboxes.open(side.rank));
+    for (int number = 0; number < 2; ++number) boards.make(*side.world);
+    const std::string text = testing::thrown_by<std::runtime_error>([&] { boards.make(*side.world); });
+    expect(text == "too many groups: each descriptor board takes a tag of the transport", text);
   });
 }
 

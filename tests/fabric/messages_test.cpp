@@ -1,9 +1,21 @@
 // Rules that only fabrics of messages have: for calls that end early, for their messages, and for the end of the world.
+#include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
 #include <random>
+#include <span>
+#include <stdexcept>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 #include <catch2/catch_get_random_seed.hpp>
@@ -11,6 +23,8 @@
 #include <catch2/generators/catch_generators.hpp>
 
 #include "harness/control/flight_ring.hpp"
+#include "harness/fabric/messages/message_fabric.hpp"
+#include "harness/fabric/messages/messenger.hpp"
 #include "tests/fabric/message_worlds.hpp"
 #include "tests/rounds.hpp"
 
@@ -255,11 +269,13 @@ TEST_CASE("messages: the deadline names the missing rank and its last call") {
     if (side.rank == missing) {
       while (!side.control.aborted(side.epoch)) std::this_thread::yield();
       thrown_by<control::Released>([&] { side.world->barrier(); });
-      return;
+      return side.next_case();
     }
     const std::string text = given_up_by(side, *side.world, iota(0, 3));
     expect_contains(text, R"(all_gather #0 of 3 f32 "layers.1" in group world: after )");
     expect_contains(text, fmt::format("there is no sign of rank {} (last call: barrier #7 in group another)", missing));
+    side.next_case();
+    expect_contains(thrown_by<std::runtime_error>([&] { side.world->barrier(); }), "The earlier call ended with: ");
   };
   CHECK(run_messages(3, late, {.timeout = std::chrono::milliseconds(30)}) == all_well(3));
 }
@@ -275,6 +291,139 @@ TEST_CASE("messages: the deadline names the rank whose bytes are missing") {
     side.control.doom({0, control::AbortReason::deadline, text});  // or the farewell waits for the lost messages
   };
   CHECK(run_messages(2, late, mailboxes, {.timeout = std::chrono::milliseconds(30)}) == all_well(2));
+}
+
+TEST_CASE("messages: the deadline names no rank of another host that may have come") {
+  Mailboxes mailboxes(4, Catch::getSeed());
+  // The last rank never comes. Its host has one more rank, and each other rank is alone.
+  std::array pages{control::ControlPage::anonymous(4), control::ControlPage::anonymous(4),
+                   control::ControlPage::anonymous(4)};
+  pages[0].set_local(std::array{0});
+  pages[1].set_local(std::array{1});
+  pages[2].set_local(std::array{2, 3});
+  const Body late = [](Side& side) {
+    if (side.rank == 3) return;
+    const std::string text = thrown_by<control::DeadlineExceeded>([&] { side.world->barrier(); });
+    expect_contains(text, fmt::format("rank {}: barrier #0 in group world: after ", side.rank));
+    constexpr std::array ends{" s there is no sign of rank 3 (on another host)",
+                              " s the verdict is still to come from rank 0 (on another host)",
+                              " s there is no sign of rank 3 (no call yet)"};
+    expect(text.ends_with(ends[static_cast<std::size_t>(side.rank)]), text);
+  };
+  control::ControlPage unused = control::ControlPage::anonymous(4);
+  const auto group_of = [&](int rank, std::atomic<std::uint32_t>& epoch) {
+    return fabric::MessageFabric("mail",
+                                 {.control = &pages[static_cast<std::size_t>(std::min(rank, 2))],
+                                  .epoch = [&epoch] { return epoch.load(); },
+                                  .timeout = std::chrono::milliseconds(30),
+                                  .rank = rank},
+                                 mailboxes.open(rank))
+        .join();
+  };
+  CHECK(run_on_threads(unused, late, group_of) == all_well(4));
+}
+
+namespace {
+
+/// Each operation is over at its third test, whatever the other rank does. One message has arrived.
+class SlowTransport final : public fabric::messages::Transport {
+ public:
+  struct Seen {
+    bool has_finished = false, has_abandoned = false;
+    std::size_t open_at_farewell = 0, open_at_end = 1;  ///< operations
+  };
+  SlowTransport(int rank, Seen& seen, bool fails = false) : rank_(rank), seen_(seen), fails_(fails) {}
+
+  std::string_view name() const override { return "slow"; }
+  int rank() const override { return rank_; }
+  int size() const override { return 2; }
+  int greatest_tag() const override { return 32767; }
+  fabric::messages::Operation send(std::span<const std::byte>, int, int tag) override {
+    if (tag == 0) seen_.open_at_farewell = tests_left_.size();
+    return begin();
+  }
+  fabric::messages::Operation receive(std::span<std::byte>, int, int) override { return begin(); }
+  bool test(fabric::messages::Operation& operation) override {
+    if (fails_) throw std::runtime_error("a rank is gone");
+    if (--tests_left_.at(operation.value) > 0) return false;
+    tests_left_.erase(operation.value);
+    return true;
+  }
+  void cancel(fabric::messages::Operation&) override {}
+  std::optional<fabric::messages::Arrival> probe() override {
+    if (std::exchange(has_probed_, true)) return std::nullopt;
+    return fabric::messages::Arrival{.from = 1 - rank_, .tag = 7, .bytes = 3};
+  }
+  void finish() override {
+    seen_.has_finished = true;
+    seen_.open_at_end = tests_left_.size();
+  }
+  void abandon(std::shared_ptr<void> memory) override { seen_.has_abandoned = memory != nullptr; }
+
+ private:
+  fabric::messages::Operation begin() {
+    tests_left_[++begun_] = 3;
+    return {begun_};
+  }
+
+  int rank_;
+  Seen& seen_;
+  bool fails_;
+  std::map<std::uint64_t, int> tests_left_;
+  std::uint64_t begun_ = 0;
+  bool has_probed_ = false;
+};
+
+}  // namespace
+
+TEST_CASE("messages: a rank says farewell when its own operations are over, and ends when no operation is left") {
+  const int rank = GENERATE(0, 1);
+  SlowTransport::Seen seen;
+  {
+    fabric::messages::Messenger messenger(std::make_unique<SlowTransport>(rank, seen), [] { return false; });
+    std::array<std::byte, 3> bytes{};
+    messenger.send(bytes, 1 - rank, 5);
+  }
+  CHECK(seen.has_finished);
+  CHECK(seen.open_at_farewell == (rank == 0 ? 0 : 1));  // rank 1 waits for the answer
+  CHECK(seen.open_at_end == 0);
+}
+
+TEST_CASE("messages: a rank whose library fails at its end leaves it as it is") {
+  SlowTransport::Seen seen;
+  {
+    fabric::messages::Messenger messenger(std::make_unique<SlowTransport>(1, seen, true), [] { return false; });
+    std::array<std::byte, 3> bytes{};
+    messenger.send(bytes, 0, 5);
+  }
+  CHECK_FALSE(seen.has_finished);
+  CHECK(seen.has_abandoned);
+}
+
+TEST_CASE("messages: the ranks whose messages are missing are named once, in order") {
+  Mailboxes mailboxes(4);
+  fabric::messages::Messenger messenger(mailboxes.open(1), [] { return true; });
+  std::array<std::byte, 3> rooms{};
+  for (const int from : {3, 0, 3}) messenger.receive(rooms, from, 5);
+  CHECK(messenger.missing() == std::vector{0, 3});
+}
+
+TEST_CASE("messages: a test that throws leaves each operation that is not over, once") {
+  Mailboxes mailboxes(2);
+  const auto peer = mailboxes.open(1);
+  auto mailbox = mailboxes.open(0);
+  fabric::messages::Transport& own = *mailbox;
+  fabric::messages::Messenger messenger(std::move(mailbox), [] { return true; });
+  std::array<std::byte, 6> bytes{};
+  peer->send(bytes, 0, 5);
+  await([&] { return own.probe().has_value(); }, "the message does not come");
+  messenger.send(bytes, 1, 3);  // over at once
+  messenger.receive(bytes, 1, 4);
+  messenger.receive(std::span(bytes).first(5), 1, 5);
+  CHECK_THROWS(messenger.advance());
+  messenger.give_up("its receive has too little room");
+  CHECK(messenger.advance());
+  CHECK_FALSE(messenger.has_operations());
 }
 
 TEST_CASE("messages: every group takes a tag, and a world that has used them all says so") {

@@ -38,6 +38,7 @@
 
 #include "harness/control/link/hub_search.hpp"
 #include "harness/fabric/messages/message_fabric.hpp"
+#include "harness/fabric/messages/messenger.hpp"
 #include "harness/fabric/tcp/byte_stream.hpp"
 #include "tests/fabric/message_worlds.hpp"
 #include "tests/rendezvous/late_files.hpp"
@@ -406,7 +407,14 @@ TEST_CASE("tcp: strangers at the port cost only their own connections") {
 
 TEST_CASE("tcp: a process that knows the secret and does not greet as a rank that is awaited is refused") {
   TcpRanks ranks(4);
-  for (const int rank : {0, 1, 2}) ranks.open(rank);
+  ranks.open(1);
+  for (const char* const not_above : {"rank 0", "rank 1"}) {
+    CAPTURE(not_above);
+    ProvedPeer peer(ranks, 1);
+    peer.greet(Note{not_above});
+    ranks.work_until([&] { return peer.is_refused(); }, "not refused");
+  }
+  for (const int rank : {0, 2}) ranks.open(rank);
   check_way(ranks, 0, 1);
   check_way(ranks, 1, 2);
   const std::vector<control::link::Message> greetings{
@@ -556,6 +564,9 @@ TEST_CASE("tcp: the words about trouble name what is missing") {
   CHECK(ranks[1].trouble(0) == "rank 0 has not published its addresses for TCP");
   CHECK(ranks[1].trouble(1).empty());
   CHECK(ranks[1].trouble(2) == fmt::format("rank 2 has made no TCP connection to {}", ranks.published_by(1).second));
+  ranks.open(2);
+  check_way(ranks, 1, 2);  // though rank 0 is missing
+  CHECK(ranks[2].trouble(0) == "rank 0 has not published its addresses for TCP");
 
   ranks.open(0);
   ranks.close(0);
@@ -569,8 +580,6 @@ TEST_CASE("tcp: the words about trouble name what is missing") {
   };
   ranks.work_until([&] { return ranks[1].trouble(0) == refused(); }, "not refused by each address");
 
-  ranks.open(2);
-  check_way(ranks, 1, 2);
   CHECK(ranks[1].trouble(2).empty());
   CHECK(ranks[2].trouble(1).empty());
   ranks.close(2);
@@ -630,20 +639,149 @@ TEST_CASE("tcp: the doom of a rank that was killed releases its peers, and they 
   CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(20));
 }
 
+TEST_CASE("tcp: a rank does not wait at its end for one whose connection is lost") {
+  const int self = GENERATE(0, 1), peer = 1 - self;
+  const ScratchDirectory directory;
+  const auto store_of = [&](int rank) { return rendezvous::FileStore(directory.path(), "nonce", rank); };
+  TcpRanks ranks(2, store_of);
+  ranks.open(peer);
+  auto messenger = std::make_unique<fabric::messages::Messenger>(
+      std::make_unique<TcpTransport>(store_of(self), self, 2), [] { return false; });
+  std::string room(5, '.');
+  messenger->receive(room_in(room), peer, 7);
+  TcpOperation send = ranks[peer].send(bytes_of("hello"), self, 7);
+  await([&] { return messenger->advance(), ranks[peer].test(send) && !messenger->has_operations(); }, "no message");
+  ranks.close(peer);
+  const auto began = std::chrono::steady_clock::now();
+  messenger.reset();
+  CHECK(std::chrono::steady_clock::now() - began < std::chrono::seconds(4));  // the limit is 5 s
+}
+
+TEST_CASE("tcp: a rank that looks at its port seldom is found") {
+  TcpRanks ranks(2);
+  ranks.open_all();
+  std::string room(5, '.');
+  TcpOperation send = ranks[1].send(bytes_of("hello"), 0, 7), receive = ranks[0].receive(room_in(room), 1, 7);
+  auto next = std::chrono::steady_clock::now();
+  await(
+      [&] {
+        ranks[1].test(send);
+        if (std::chrono::steady_clock::now() < next) return false;
+        next = std::chrono::steady_clock::now() + std::chrono::milliseconds(30);
+        return ranks[0].test(receive);
+      },
+      "no connection");
+  CHECK(room == "hello");
+}
+
+namespace {
+
+/// While it lives, this process may have so many open files.
+class OpenFiles {
+ public:
+  explicit OpenFiles(rlim_t most) {
+    REQUIRE(::getrlimit(RLIMIT_NOFILE, &before_) == 0);
+    const rlimit now{.rlim_cur = most, .rlim_max = before_.rlim_max};
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &now) == 0);
+  }
+  ~OpenFiles() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+  OpenFiles(const OpenFiles&) = delete;
+  OpenFiles& operator=(const OpenFiles&) = delete;
+
+  static rlim_t most() {
+    rlimit limit{};
+    ::getrlimit(RLIMIT_NOFILE, &limit);
+    return limit.rlim_max;
+  }
+  static rlim_t now() {
+    rlimit limit{};
+    ::getrlimit(RLIMIT_NOFILE, &limit);
+    return limit.rlim_cur;
+  }
+  static int first_free() { return base::FileDescriptor(::dup(0)).get(); }
+
+ private:
+  rlimit before_{};
+};
+
+}  // namespace
+
+TEST_CASE("tcp: a rank raises its limit of open files for two connections to each rank") {
+  const OpenFiles few(static_cast<rlim_t>(OpenFiles::first_free() + 20));
+  TcpRanks ranks(100);
+  const int first_free = OpenFiles::first_free();
+  ranks.open(0);
+  CHECK(OpenFiles::now() >= static_cast<rlim_t>(first_free + 200));
+}
+
+TEST_CASE("tcp: a rank whose limit of open files is too low says what it needs") {
+  const Body body = [](Side& side) {
+    const rlimit low{.rlim_cur = 200, .rlim_max = 200};
+    expect(::setrlimit(RLIMIT_NOFILE, &low) == 0, "no limit");
+    const std::string text =
+        thrown_by<std::runtime_error>([&] { TcpTransport(rendezvous::FileStore(side.directory, "nonce", 3), 3, 100); });
+    expect(text.starts_with("rank 3 of 100 needs "), text);
+    const std::string needed = text.substr(20, text.find(' ', 20) - 20);
+    expect(
+        text == fmt::format("rank 3 of 100 needs {0} open files for TCP connections, the limit is 200: raise it with "
+                            "`ulimit -n {0}`",
+                            needed),
+        text);
+  };
+  CHECK(run_processes(1, body) == all_well(1));
+}
+
+TEST_CASE("tcp: a rank that had no free descriptor takes the connections that waited") {
+  TcpRanks ranks(2);
+  ranks.open(0);
+  const base::FileDescriptor waiting = stranger_of(ranks.published_by(0).second);
+  {
+    const OpenFiles none(static_cast<rlim_t>(OpenFiles::first_free()));
+    for (int turn = 0; turn < 3; ++turn) ranks[0].probe();
+  }
+  char byte = 0;
+  ranks.work_until([&] { return ::recv(waiting.get(), &byte, 1, MSG_DONTWAIT) == 1; }, "it is not taken");
+}
+
+TEST_CASE("tcp: a rank keeps as many silent connections as the other ranks may begin at once") {
+  constexpr int size = 32, silent = 700;
+  if (OpenFiles::most() < 8 * silent) SKIP("this process may not have enough descriptors");
+  const OpenFiles many(8 * silent);
+  TcpRanks ranks(size);
+  ranks.open(0);
+  const std::string addresses = ranks.published_by(0).second;
+  std::vector<base::FileDescriptor> kept;
+  for (int i = 0; i < silent; ++i) kept.push_back(stranger_of(addresses));
+  std::array<char, 256> bytes{};
+  const auto receive = [&](const base::FileDescriptor& socket) {
+    return ::recv(socket.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
+  };
+  ranks.work_until([&] { return receive(kept.back()) > 0; }, "the last one is not taken");
+  CHECK(receive(kept.front()) > 0);
+  CHECK(receive(kept.front()) < 0);  // it is open
+}
+
+TEST_CASE("tcp: a rank closes its port once all ranks are connected") {
+  TcpRanks ranks(3);
+  ranks.open_all();
+  check_way(ranks, 0, 1);
+  const auto addresses = control::link::parse_addresses(ranks.published_by(0).second);
+  check_way(ranks, 2, 0);
+  for (const control::link::Address& address : addresses) {
+    const base::FileDescriptor socket(::socket(address.bytes.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    CAPTURE(to_string(address));
+    CHECK(::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address.bytes), address.length) != 0);
+  }
+}
+
 TEST_CASE("tcp: a world of 64 ranks connects all of them") {
-  rlimit descriptors{};
-  REQUIRE(::getrlimit(RLIMIT_NOFILE, &descriptors) == 0);
-  const rlim_t before = descriptors.rlim_cur;
   // Each search tries all addresses of a rank at once, and all ranks are in this process.
-  if (descriptors.rlim_max < 16'000) SKIP("this process may not have the descriptors of 64 ranks");
-  descriptors.rlim_cur = descriptors.rlim_max;
-  REQUIRE(::setrlimit(RLIMIT_NOFILE, &descriptors) == 0);
+  if (OpenFiles::most() < 16'000) SKIP("this process may not have the descriptors of 64 ranks");
+  const OpenFiles all(OpenFiles::most());
   const Body body = [](Side& side) {
     side.world->barrier();
     expect(side.world->all_reduce(iota(1, 1)) == iota(static_cast<float>(side.size), 1), "the sum");
     side.world->all_to_all(iota(0, side.size * 10));
   };
   CHECK(run_tcp(64, body, {.timeout = std::chrono::minutes(2)}) == all_well(64));
-  descriptors.rlim_cur = before;
-  ::setrlimit(RLIMIT_NOFILE, &descriptors);
 }
