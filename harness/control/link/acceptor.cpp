@@ -108,7 +108,7 @@ void Acceptor::accept(Deadline now) {
   }
 }
 
-/// The owner needs descriptors, too.
+/// Leaves descriptors to the owner.
 std::size_t Acceptor::most_strangers() const {
   rlimit descriptors{};
   if (::getrlimit(RLIMIT_NOFILE, &descriptors) != 0) return settings_.most_strangers;

@@ -20,12 +20,16 @@
 
 namespace shardproof::control::link {
 
+/// The usual bound of connections that have proved nothing, for an acceptor whose peers may start all at once. Each of
+/// them tries all addresses of the acceptor.
+constexpr std::size_t usual_strangers(int peers) { return 512 + 8 * static_cast<std::size_t>(peers); }
+
 class Acceptor {
  public:
   struct Settings {
     std::string secret;
     /// The most connections that have proved nothing.
-    std::size_t most_strangers = 512;
+    std::size_t most_strangers = usual_strangers(0);
     /// A peer has so long for its proof. Then it is disconnected. After the proof it has no limit: it has been welcomed
     /// and does not search any more, so without its connection the two sides would never meet.
     std::chrono::nanoseconds proof_limit = std::chrono::seconds(10);
@@ -45,8 +49,8 @@ class Acceptor {
   std::optional<Deadline> deadline() const;
   void handle_events();
 
-  /// A connection, which the acceptor no longer reads, and the first message on it. More bytes may have come: call
-  /// `Connection::exchange` next.
+  /// A connection, which the acceptor no longer reads, and the first message on it. More bytes may have come. The
+  /// socket does not announce them again: call `Connection::exchange` or `Connection::release` next.
   struct Arrival {
     Connection connection;
     Message first;

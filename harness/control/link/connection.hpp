@@ -1,5 +1,6 @@
-// Connection is one TCP connection between a page and its hub. It proves the secret first, then carries messages. It
-// never blocks: its owner polls the descriptor, and calls `exchange` when the descriptor is ready or after `send`.
+// Connection is one TCP connection between two processes of a world. Both prove first that they know the secret. Then
+// the connection carries messages. Ranks of the fabric `tcp` send one, and go on without (`release`). It never blocks:
+// its owner polls the descriptor, and calls `exchange` when the descriptor is ready or after `send`.
 #pragma once
 
 #include <chrono>

@@ -12,16 +12,13 @@ namespace {
 constexpr std::uint64_t key_of_acceptor = 0;  // no peer has this number
 constexpr std::chrono::seconds limit_of_leaving{5};
 
-/// Guards and pages start all at once, and try all addresses of the hub.
-Acceptor::Settings settings_of_acceptor(const Hub::Settings& settings) {
-  return {.secret = settings.secret,
-          .most_strangers = 512 + 8 * static_cast<std::size_t>(settings.core.world_size),
-          .proof_limit = settings.proof_limit};
-}
-
 }  // namespace
 
-Hub::Hub(const Settings& settings) : core_(settings.core), acceptor_(settings_of_acceptor(settings)) {
+Hub::Hub(const Settings& settings)
+    : core_(settings.core),
+      acceptor_({.secret = settings.secret,
+                 .most_strangers = usual_strangers(settings.core.world_size),
+                 .proof_limit = settings.proof_limit}) {
   ready_.add(acceptor_.descriptor(), key_of_acceptor);
 }
 

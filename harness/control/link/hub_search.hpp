@@ -1,6 +1,7 @@
-// HubSearch finds the hub of a world. It tries all addresses of the hub at once, because some of them may lead nowhere.
-// An address that fails is tried again. HubSearch keeps the first connection on which both sides have proved the
-// secret. Pages and guards have one at their start.
+// HubSearch connects to the hub of a world, or to another process with an Acceptor. It tries all addresses of that
+// process at once, because some of them may lead nowhere. An address that fails is tried again. HubSearch keeps the
+// first connection on which both sides have proved the secret. Pages, guards and ranks of the fabric `tcp` have one at
+// their start.
 #pragma once
 
 #include <cstdint>

@@ -10,6 +10,7 @@
 
 namespace shardproof::control::link {
 
+/// The side that accepts a connection is the hub's, also between two ranks. The other one is the page's.
 enum class Side : std::uint8_t { hub, page };
 
 /// Throws std::system_error where the system has no random bytes.

@@ -1,5 +1,5 @@
-// ReadySet is a set of descriptors, and one descriptor that is readable while any of them is ready. A hub and a link
-// give it to the poll loop of their owner.
+// ReadySet is a set of descriptors, and one descriptor that is readable while any of them is ready. Its owner gives
+// that one to a poll loop, or asks for the ready descriptors now and then.
 #pragma once
 
 #include <sys/epoll.h>

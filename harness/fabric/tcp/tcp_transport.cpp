@@ -57,7 +57,7 @@ TcpTransport::TcpTransport(rendezvous::FileStore store, int rank, int size)
     : store_(std::move(store)), rank_(rank), peers_(static_cast<std::size_t>(size)), connecting_(size - 1) {
   if (size == 1) return;
   const std::string secret = fresh_secret();
-  acceptor_.emplace(Acceptor::Settings{.secret = secret, .most_strangers = 512 + 8 * static_cast<std::size_t>(size)});
+  acceptor_.emplace(Acceptor::Settings{.secret = secret, .most_strangers = control::link::usual_strangers(size)});
   require_open_files(acceptor_->descriptor(), rank, size);
   ready_.add(acceptor_->descriptor(), key_of_acceptor);
   store_.put(key_of(rank), fmt::format("{}\n{}", secret, acceptor_->addresses()));
