@@ -18,7 +18,6 @@ namespace shardproof::fabric::tcp {
 using control::Deadline;
 using control::link::Acceptor;
 using control::link::Connection;
-using control::link::HubSearch;
 using control::link::Note;
 using messages::Operation;
 
@@ -54,7 +53,7 @@ Note greeting_of(int rank) { return {fmt::format("rank {}", rank)}; }
 }  // namespace
 
 TcpTransport::TcpTransport(rendezvous::FileStore store, int rank, int size)
-    : store_(std::move(store)), rank_(rank), peers_(static_cast<std::size_t>(size)), connecting_(size - 1) {
+    : store_(std::move(store)), rank_(rank), peers_(static_cast<std::size_t>(size)), unconnected_(size - 1) {
   if (size == 1) return;
   const std::string secret = fresh_secret();
   acceptor_.emplace(Acceptor::Settings{.secret = secret, .most_strangers = control::link::usual_strangers(size)});
@@ -70,7 +69,7 @@ int TcpTransport::greatest_tag() const { return std::numeric_limits<std::int32_t
 // -- Operations -------------------------------------------------------------------------------------------------------
 
 Operation TcpTransport::send(std::span<const std::byte> bytes, int to, int tag) {
-  const Operation begun{++operations_};
+  const Operation begun{++last_operation_};
   sending_.insert(begun.value);
   peer(to).sends.push_back({.header = {.tag = tag, .bytes = bytes.size()}, .bytes = bytes, .operation = begun.value});
   flush(to);
@@ -78,7 +77,7 @@ Operation TcpTransport::send(std::span<const std::byte> bytes, int to, int tag) 
 }
 
 Operation TcpTransport::receive(std::span<std::byte> room, int from, int tag) {
-  const Operation begun{++operations_};
+  const Operation begun{++last_operation_};
   inbox_.receive(room, from, tag, begun.value);
   return begun;
 }
@@ -100,8 +99,8 @@ void TcpTransport::progress() {
     if (key == key_of_acceptor) accept_arrivals();
     else serve(static_cast<int>(key) - 1);
   }
-  if (connecting_ > 0) connect_more();
-  if (connecting_ == 0) acceptor_.reset();
+  if (unconnected_ > 0) connect_more();
+  if (unconnected_ == 0) acceptor_.reset();
 }
 
 // -- Connections ------------------------------------------------------------------------------------------------------
@@ -165,14 +164,14 @@ void TcpTransport::use(int rank, Connection connection) {
   Peer& other = peer(rank);
   other.search.reset();
   other.was_connected = true;
-  --connecting_;
+  --unconnected_;
   other.stream.emplace(std::move(connection).release());
   ready_.watch(other.stream->descriptor(), key_of_peer(rank), true, false);
   serve(rank);  // bytes may have come with the greeting
 }
 
-void TcpTransport::lose(int rank, const std::string& why) {
-  peer(rank).lost = why;
+void TcpTransport::lose(int rank, std::string why) {
+  peer(rank).lost = std::move(why);
   peer(rank).stream.reset();
   inbox_.lose(rank);
 }
@@ -190,7 +189,7 @@ std::string TcpTransport::trouble(int rank) const {
 
 void TcpTransport::serve(int rank) {
   if (peer(rank).stream) read(rank);
-  if (peer(rank).stream) flush(rank);
+  flush(rank);
 }
 
 void TcpTransport::read(int rank) {
@@ -213,7 +212,7 @@ void TcpTransport::read(int rank) {
     from.header_bytes = 0;
     inbox_.end(rank);
   }
-  if (!from.stream->broken().empty()) lose(rank, std::string(from.stream->broken()));
+  if (!from.stream->broken().empty()) lose(rank, from.stream->broken());
 }
 
 void TcpTransport::flush(int rank) {

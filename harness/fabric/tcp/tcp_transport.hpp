@@ -47,6 +47,7 @@ class TcpTransport final : public messages::Transport {
   bool is_lost(int rank) const override { return !peer(rank).lost.empty(); }
   std::string trouble(int rank) const override;
 
+  // No function reads or writes after the end, and the destructor closes the connections.
   void finish() override {}
   /// No operation touches the memory outside of a call.
   void abandon(std::shared_ptr<void>) override {}
@@ -55,7 +56,7 @@ class TcpTransport final : public messages::Transport {
   /// Each message begins with it.
   struct Header {
     std::int32_t tag = 0;
-    std::uint32_t unused = 0;
+    std::uint32_t unused = 0;  ///< in place of padding, which has no value
     std::uint64_t bytes = 0;  ///< that follow
   };
   struct Send {
@@ -91,18 +92,18 @@ class TcpTransport final : public messages::Transport {
   void serve(int rank);
   void read(int rank);
   void flush(int rank);
-  void lose(int rank, const std::string& why);
+  void lose(int rank, std::string why);
 
   rendezvous::FileStore store_;
   int rank_;
-  std::vector<Peer> peers_;
   control::link::ReadySet ready_;
+  std::vector<Peer> peers_;
   std::optional<control::link::Acceptor> acceptor_;  ///< until all ranks are connected
-  int connecting_;  ///< ranks that are not connected yet
+  int unconnected_;  ///< ranks
   control::Deadline next_look_{};  ///< into the store
   Inbox inbox_;
   std::unordered_set<std::uint64_t> sending_;
-  std::uint64_t operations_ = 0;
+  std::uint64_t last_operation_ = 0;
 };
 
 }  // namespace shardproof::fabric::tcp
