@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <utility>
 
 #include "harness/fabric/descriptor_board.hpp"
 #include "harness/fabric/group.hpp"

@@ -65,7 +65,7 @@ class DescriptorBoard {
 
  private:
   struct Layout;
-  /// Where ranks have copies, each reports its comparisons so often.
+  /// Where ranks have copies, each reports once for so many comparisons.
   static constexpr std::uint64_t between_reports = kept / 4;
 
   DescriptorBoard(std::shared_ptr<shm::Region> region, const Group& group, std::unique_ptr<Wire> wire);

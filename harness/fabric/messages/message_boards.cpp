@@ -21,7 +21,7 @@ namespace {
 /// A message: a rank has done this on its copy of a board. The text of a mismatch follows it.
 struct BoardNews {
   enum What : std::uint32_t { posted, compared, found };
-  std::uint32_t what = posted;
+  What what = posted;
   std::uint64_t number = 0;
   Descriptor asked;
 };

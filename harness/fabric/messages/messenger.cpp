@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -98,11 +99,9 @@ bool Messenger::test(Operations& operations) {
 }
 
 std::vector<int> Messenger::missing() const {
-  std::vector<int> ranks;
-  for (const Begun& begun : operations_) ranks.push_back(begun.peer);
-  std::ranges::sort(ranks);
-  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
-  return ranks;
+  std::set<int> ranks;
+  for (const Begun& begun : operations_) ranks.insert(begun.peer);
+  return {ranks.begin(), ranks.end()};
 }
 
 // -- The end ----------------------------------------------------------------------------------------------------------
