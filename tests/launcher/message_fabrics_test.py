@@ -47,37 +47,34 @@ class MessageFabric:
         self.folder = folder.name
         self.options = ("--fabric", self.FABRIC)
 
-    def each_command(self):
-        for command in self.commands():
-            with self.subTest(command):
-                yield command
-
     def test_outcomes_are_those_of_shared_memory(self):
         usual = Run(self.folder, None, *CASES, "--fabric", "shm")
         self.assertIn("error", usual.verdicts().values(), usual.text())
-        for command in self.each_command():
-            run = Run(self.folder, command, *CASES, *self.options)
-            self.assertEqual(outcomes(usual), outcomes(run), run.text())
-            self.assertEqual(usual.code, run.code, run.text())
-            self.assertEqual({world["fabric"] for world in run.report["worlds"]}, {self.FABRIC})
-            diff = subprocess.run(
-                [launcher_option_test.LAUNCHER, "diff", str(usual.folder), str(run.folder)],
-                capture_output=True,
-                text=True,
-                timeout=60,
-                check=False,
-            )
-            self.assertEqual(diff.returncode, 0, diff.stdout)
-            self.assertIn("again: ", run.out)
-            self.assertIn(f"--fabric {self.FABRIC}", " ".join(run.out.split()))
+        for command in self.commands():
+            with self.subTest(command):
+                run = Run(self.folder, command, *CASES, *self.options)
+                self.assertEqual(outcomes(usual), outcomes(run), run.text())
+                self.assertEqual(usual.code, run.code, run.text())
+                self.assertEqual({world["fabric"] for world in run.report["worlds"]}, {self.FABRIC})
+                diff = subprocess.run(
+                    [launcher_option_test.LAUNCHER, "diff", str(usual.folder), str(run.folder)],
+                    capture_output=True,
+                    text=True,
+                    timeout=60,
+                    check=False,
+                )
+                self.assertEqual(diff.returncode, 0, diff.stdout)
+                self.assertIn("again: ", run.out)
+                self.assertIn(f"--fabric {self.FABRIC}", " ".join(run.out.split()))
 
     def test_a_deadlock_is_found_before_the_deadline(self):
-        for command in self.each_command():
-            began = time.monotonic()
-            run = Run(self.folder, command, "fails/waits_in_a_circle[W=2]", *self.options)
-            text = " ".join(run.out.split())
-            self.assertIn("ranks 0, 1 error: every rank waits and no rank can continue: rank 0 in barrier", text)
-            self.assertLess(time.monotonic() - began, 30)  # the deadline is 45 s
+        for command in self.commands():
+            with self.subTest(command):
+                began = time.monotonic()
+                run = Run(self.folder, command, "fails/waits_in_a_circle[W=2]", *self.options)
+                text = " ".join(run.out.split())
+                self.assertIn("ranks 0, 1 error: every rank waits and no rank can continue: rank 0 in barrier", text)
+                self.assertLess(time.monotonic() - began, 30)  # the deadline is 45 s
 
     def test_a_run_says_that_failed_cases_run_again_on_the_fabric(self):
         run = Run(self.folder, self.commands()[0], "bad/check[W=2]", *self.options)
@@ -118,17 +115,17 @@ class FabricMpi(MessageFabric, unittest.TestCase):
         self.assertIn(says, run.err)
 
     def test_without_a_launcher(self):
-        run = Run(self.folder, None, "good", "--fabric", "mpi")
+        run = Run(self.folder, None, "good", *self.options)
         self.assert_refused(run, "--fabric mpi without --launcher: MPI's own launcher has to start the ranks", 2)
 
     def test_a_launcher_that_is_not_of_mpi(self):
         for kind in ("torchrun", "srun"):
-            run = Run(self.folder, foreign("--as", kind), "good/stays[W=2]", "--fabric", "mpi")
+            run = Run(self.folder, foreign("--as", kind), "good/stays[W=2]", *self.options)
             self.assert_refused(run, "fabric mpi: no MPI has started this process", 3)
 
     def test_a_build_without_modules(self):
         self.without_modules()
-        run = Run(self.folder, foreign(), "good/stays[W=2]", "--fabric", "mpi")
+        run = Run(self.folder, foreign(), "good/stays[W=2]", *self.options)
         self.assert_refused(run, "--fabric mpi: this build reaches no MPI library", 2)
         self.assertIn("libopenmpi-dev or libmpich-dev", run.err)
 
