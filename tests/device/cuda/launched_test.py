@@ -10,9 +10,9 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 
-FOREIGN = pathlib.Path(__file__).resolve().parents[2] / "launcher" / "foreign_launcher.py"
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "launcher"))
+from launcher_option_test import foreign, is_gone, parent_of, wait_for
 
 part, launcher, worker, *backends = sys.argv[1:]
 
@@ -208,7 +208,7 @@ def merges_alike(directory, report):
 
 def guards():
     """Guards find the GPUs for their ranks, and the launcher's own host may have none."""
-    start = f"{sys.executable} {FOREIGN} -n {{ranks}}"
+    start = foreign()
     works = ["gpu/works", "--launcher"]
     with tempfile.TemporaryDirectory() as directory:  # each process of the command sees another GPU, as under Slurm
         bind = script(directory, "bind", 'CUDA_VISIBLE_DEVICES=$((5 - OMPI_COMM_WORLD_RANK)) exec "$@"\n')
@@ -267,7 +267,7 @@ def guards():
 def stuck_guards():
     """Guards whose question for GPUs has no answer: the launcher names them, and they end with their launcher or their
     command."""
-    start = f"{sys.executable} {FOREIGN} -n {{ranks}}"
+    start = foreign()
     with tempfile.TemporaryDirectory() as directory:
         # The question of rank 1 has no answer.
         stuck = script(
@@ -279,22 +279,6 @@ def stuck_guards():
         name = script(directory, "name", 'GUARD=$OMPI_COMM_WORLD_RANK exec "$@"\n')
         arguments = ["gpu/works", "--launcher", f"{start} {name}", "--device", "cuda", "--backend", backends[0]]
         asked = pathlib.Path(directory, "asked")
-
-        def is_gone(process):
-            try:
-                return "\nState:\tZ" in pathlib.Path(f"/proc/{process}/status").read_text()
-            except (FileNotFoundError, ProcessLookupError):
-                return True
-
-        def wait_for(found):
-            deadline = time.monotonic() + 60
-            while not found():
-                assert time.monotonic() < deadline, "it did not happen"
-                time.sleep(0.01)
-
-        def parent_of(process):
-            status = pathlib.Path(f"/proc/{process}/status").read_text()
-            return int(re.search(r"^PPid:\t(\d+)$", status, re.M)[1])
 
         _, code, output = run(directory, *arguments, "--join-timeout", "3s", program=stuck)
         assert code == 3 and re.search(
