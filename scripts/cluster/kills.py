@@ -41,8 +41,8 @@ class Kills:
         self.check, self.cluster = check, cluster
         self.random = random.Random(seed)
 
-    def victims(self, launcher, folder):
-        """Acts that end each kind of process of a run whose ranks wait."""
+    def ends(self, launcher, folder):
+        """A function for each way to end a process of a run whose ranks wait."""
         ranks = ranks_that_wait(folder, 2)
         guards = {rank: parent_of(process) for rank, process in ranks.items()}
         self.to_end = [*ranks.values(), *guards.values()]
@@ -65,9 +65,9 @@ class Kills:
         delay = self.random.uniform(0, 0.3)
 
         def act(process, folder):
-            victims = self.victims(process.pid, folder)
+            ends = self.ends(process.pid, folder)
             time.sleep(delay)
-            victims[what]()
+            ends[what]()
 
         name = f"{what}, fabric {fabric}"
         options = ("--worker", self.check.trouble, "--fabric", fabric)

@@ -84,12 +84,12 @@ TEST_CASE("ranks that post the same thousands of times, at their own pace, agree
       while (!board.has_room()) board.check(Look::at_everything);
       expect(board.post(asked(i % 7 + 1)) == i, "the number of a call");
       if (side.rank == 0 || i % 100 == 0)
-        expect(mismatch(board, Look::at_everything).empty(), "a difference where there is none");
+        expect(mismatch(board, Look::at_everything).empty(), "equal requests are reported");
     }
     side.world->barrier("all posted");
     await(
         [&] {
-          expect(mismatch(board, Look::at_whole_calls).empty(), "a difference where there is none");
+          expect(mismatch(board, Look::at_whole_calls).empty(), "equal requests are reported");
           return board.missing_calls().empty();
         },
         "a call is missing");
@@ -230,7 +230,7 @@ TEST_CASE("copies of boards of several groups do not mix, whatever ranks and boa
       if (board == nullptr) continue;
       await(
           [&, one = board] {
-            expect(mismatch(*one, Look::at_everything).empty(), "a difference where there is none");
+            expect(mismatch(*one, Look::at_everything).empty(), "equal requests are reported");
             return one->missing_calls().empty();
           },
           "a call is missing");

@@ -294,7 +294,7 @@ TEST_CASE("inbox: tags that are not used any more take no memory") {
 
 namespace {
 
-/// What an inbox should do: lists of messages and receives that are searched from the start.
+/// A slow inbox for comparison. It searches its lists of messages and receives from the start.
 struct InboxModel {
   struct Letter {
     int from, tag;

@@ -1,6 +1,7 @@
 // A network file system that shows files of other hosts late, for tests of a file store.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <mutex>
