@@ -57,11 +57,13 @@ void from_json(const nlohmann::ordered_json& json, GuardReport& report);
 struct GuardRequest {
   enum class What : std::uint8_t {
     list_gpus,  ///< Report the GPUs that your rank may use.
-    lead,  ///< Make the directory and the page of your host for `ranks`. Connect the page to the hub. If `text` is not
-    ///< empty, it is why durations of this world mean nothing.
-    start,  ///< All guards of the world have joined: start the rank. It meets the ranks of its host, `ranks`, in
-    ///< `rendezvous`. `ranks` is empty if all ranks are on the launcher's host. `variables` are for the rank's
-    ///< environment, and win over all others.
+    /// Make the directory and the page of your host for `ranks`. Connect the page to the hub. If `text` is not empty,
+    /// it is why durations of this world mean nothing.
+    lead,
+    /// All guards of the world have joined: start the rank. It meets the ranks of its host, `ranks`, in `rendezvous`.
+    /// `ranks` is empty if all ranks are on the launcher's host. `variables` are for the rank's environment, and win
+    /// over all others.
+    start,
     signal,  ///< Send this signal to the rank.
     release,  ///< The host has lost the hub: let its ranks leave, because of `text`.
     collect,  ///< Take the stacks of the rank.

@@ -197,7 +197,7 @@ class Run {
     if (pool_)
       one.plan.environment =
           gpu_environment(one.gpus, supply_->listing.nccl, std::to_string(number), launch_.environment);
-    if (launch_.gpus) {  // The plan may have those of an earlier world, which had other GPUs.
+    if (launch_.gpus) {  // Guards find the GPUs. The plan may have the variables of an earlier world, with other GPUs.
       one.plan.environment.clear();
       one.plan.unfit_for_timing.clear();
     }
