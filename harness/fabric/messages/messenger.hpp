@@ -37,8 +37,8 @@ class Messenger {
  public:
   /// `is_over`: the world is over, so no rank waits for another one any more.
   Messenger(std::unique_ptr<Transport> transport, std::function<bool()> is_over);
-  /// Says farewell to the other ranks, in a bounded time. If all ranks do so, it finishes the transport. Otherwise, the
-  /// process ends with the library as it is: a rank that is gone could keep the library from finishing forever.
+  /// Says farewell to the other ranks, in a bounded time. If all ranks do so, it finishes the transport. Otherwise it
+  /// abandons the transport: a rank that is gone could keep a library from finishing forever.
   ~Messenger();
   Messenger(const Messenger&) = delete;
   Messenger& operator=(const Messenger&) = delete;
