@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdint>
 #include <exception>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -19,6 +18,7 @@
 #include "harness/protocol/events.hpp"
 #include "launcher/files/output.hpp"
 #include "launcher/run/foreign_ranks.hpp"
+#include "launcher/run/hub_exchange.hpp"
 #include "reports/merge/rank_stream.hpp"
 
 namespace shardproof::launcher {
@@ -130,20 +130,9 @@ std::optional<std::vector<protocol::FlightRecord>> ForeignRanks::flight_records(
   if (!is_spread() || !page_link_) return std::nullopt;
   // A page sends the records of a world that ends by itself, before its ranks leave their calls.
   if (!page_.doomed() && has_started_) {
-    std::uint64_t missing = 0;
-    for (const Host& host : hosts_) missing += host.lost ? 0 : host.ranks.size();
-    const std::uint64_t wanted = page_link_->side().flights_received() + missing;
-    const Deadline until = Clock::now() + flight_limit;
-    page_link_->send(control::link::FlightWanted{});
-    Poller both;
-    both.add(hub_->descriptor(), hub_key);
-    both.add(page_link_->descriptor(), page_link_key);
-    while (page_link_->side().flights_received() < wanted && !page_link_->is_over() && !page_.doomed() &&
-           Clock::now() < until) {
-      hub_->handle_events();
-      page_link_->handle_events();
-      both.wait(std::min(until, page_link_->deadline().value_or(until)));
-    }
+    page_link_->send(page_link_->side().want_flights());
+    const auto are_there = [this] { return !page_link_->side().awaits_flights() || page_.doomed(); };
+    exchange_until(*hub_, *page_link_, are_there, Clock::now() + flight_limit);
   }
   return page_link_->side().flight_records();
 }

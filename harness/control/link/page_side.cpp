@@ -170,12 +170,15 @@ void PageSide::handle(const ProgressOf& progress) {
 }
 
 void PageSide::handle(const Ended& ended) {
-  if (is_remote(ended.end.rank)) page_.end_rank(ended.end);
+  if (!is_remote(ended.end.rank)) return;
+  awaited_flights_.erase(ended.end.rank);
+  page_.end_rank(ended.end);
 }
 
 void PageSide::handle(const AllEnded& /*all*/) { all_ended_ = true; }
 
 void PageSide::handle(HostLost& host) {
+  for (const int rank : host.ranks) awaited_flights_.erase(rank);
   lost_hosts_.push_back(std::move(host));
   page_.watcher().ring();
 }
@@ -196,7 +199,7 @@ void PageSide::handle(const FlightWanted& /*wanted*/) { send_flights(0); }
 void PageSide::handle(Flight& flight) {
   if (!is_remote(flight.rank)) return;
   flights_[static_cast<std::size_t>(flight.rank)] = std::move(flight.record);
-  ++flights_received_;
+  awaited_flights_.erase(flight.rank);
 }
 
 void PageSide::handle(Bye& bye) { goodbye_ = std::move(bye); }
@@ -204,6 +207,17 @@ void PageSide::handle(Bye& bye) { goodbye_ = std::move(bye); }
 void PageSide::hub_lost(const std::string& why) {
   if (page_.doomed()) return;
   page_.impose_doom(page_.proposed_doom().value_or(Abort{.culprit = -1, .reason = AbortReason::died, .text = why}));
+}
+
+FlightWanted PageSide::want_flights() {
+  awaited_flights_.clear();
+  for (int rank = 0; rank < page_.world_size(); ++rank) {
+    if (page_.is_remote(rank) && !page_.rank_end(rank)) awaited_flights_.insert(rank);
+  }
+  for (const HostLost& host : lost_hosts_) {
+    for (const int rank : host.ranks) awaited_flights_.erase(rank);
+  }
+  return {};
 }
 
 std::vector<protocol::FlightRecord> PageSide::flight_records() const {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,11 +42,13 @@ class PageSide {
   const std::vector<HostLost>& lost_hosts() const { return lost_hosts_; }
   /// The hub's last message. A text is the reason why it refuses this page.
   const std::optional<Bye>& goodbye() const { return goodbye_; }
-  /// The flight records of all ranks, in rank order. Those of remote ranks are the last ones that arrived. Ask for them
-  /// with FlightWanted.
+  /// The flight records of all ranks, in rank order. Those of remote ranks are the last ones that arrived.
   std::vector<protocol::FlightRecord> flight_records() const;
-  /// Counts the records of remote ranks that have arrived.
-  std::uint64_t flights_received() const { return flights_received_; }
+  /// Asks for the records of the remote ranks that live. Send the result to the hub. The last record of a rank arrives
+  /// before its end.
+  FlightWanted want_flights();
+  /// Whether a record that `want_flights` asked for has not arrived, and can still arrive.
+  bool awaits_flights() const { return !awaited_flights_.empty(); }
 
  private:
   struct Local {
@@ -93,7 +96,7 @@ class PageSide {
   std::vector<HostLost> lost_hosts_;
   std::optional<Bye> goodbye_;
   std::vector<protocol::FlightRecord> flights_;
-  std::uint64_t flights_received_ = 0;
+  std::set<int> awaited_flights_;  ///< of these ranks
 
   std::vector<Message> out_;  ///< only during a call
   Deadline now_{};

@@ -343,8 +343,8 @@ TEST_CASE("a doom and flight records reach the other hosts") {
   REQUIRE(world.start());
   Host& launcher = *world.hosts.back();
   world.page_of(2).flight(2).enter(protocol::FlightEntry::What::case_begun, 6, Steady::now());
-  launcher.link.send(FlightWanted{});
-  CHECK(world.loop.until([&] { return launcher.link.side().flights_received() == 3; }));
+  launcher.link.send(launcher.link.side().want_flights());
+  CHECK(world.loop.until([&] { return !launcher.link.side().awaits_flights(); }));
   CHECK(launcher.link.side().flight_records()[2].last_case() == 6);
   const auto start = Steady::now();
   CHECK(world.page_of(1).doom({1, AbortReason::died, "signal 9"}));

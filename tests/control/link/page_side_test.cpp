@@ -175,7 +175,6 @@ TEST_CASE("a page shows what remote ranks report, and lets no hub write for its 
   CHECK_FALSE(host.page.rank_end(1));
   CHECK(host.side.flight_records()[2].begun == 12);
   CHECK(host.side.flight_records()[1].begun == 0);
-  CHECK(host.side.flights_received() == 1);
   host.side.apply(HostLost{"b", {2}, "why"}, Clock::now());
   host.side.apply(AllEnded{}, Clock::now());
   CHECK(host.side.lost_hosts().front().host == "b");
@@ -185,6 +184,27 @@ TEST_CASE("a page shows what remote ranks report, and lets no hub write for its 
   CHECK((std::get<Pong>(pong[0]).number == 3 && std::get<Pong>(pong[0]).now_ns == 17));
   CHECK(names(host.side.apply(FlightWanted{}, Clock::now())) == std::vector<std::string>{"Flight", "Flight"});
   CHECK_THROWS_AS(host.side.apply(Hello{}, Clock::now()), BadMessage);
+}
+
+TEST_CASE("a page awaits one flight record of each remote rank whose end it does not know") {
+  ControlPage page = ControlPage::anonymous(5);
+  PageSide side(page, Hello{.world_size = 5, .host = "launcher", .watches = true});
+  const auto apply = [&](Message message) { side.apply(std::move(message), Clock::now()); };
+  apply(Ended{{.rank = 0}});
+  apply(HostLost{"b", {1}, "why"});
+  CHECK_FALSE(side.awaits_flights());
+  CHECK(name_of(side.want_flights()) == "FlightWanted");
+  for (int i = 0; i < 3; ++i) apply(Flight{.rank = 2});
+  CHECK(side.awaits_flights());
+  // Ranks 3 and 4 cannot send a record any more.
+  apply(HostLost{"c", {3}, "why"});
+  CHECK(side.awaits_flights());
+  apply(Ended{{.rank = 4}});
+  CHECK_FALSE(side.awaits_flights());
+  side.want_flights();
+  CHECK(side.awaits_flights());
+  apply(Flight{.rank = 2});
+  CHECK_FALSE(side.awaits_flights());
 }
 
 TEST_CASE("an agreement that is late names the ranks of other hosts without their calls") {
