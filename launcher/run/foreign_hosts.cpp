@@ -32,6 +32,8 @@ using Clock = std::chrono::steady_clock;
 /// The longest wait for the flight records of other hosts. They come within milliseconds, but a guard on a busy host
 /// may get no processor for a while. Then old records would show a rank that goes on as one that is stuck.
 constexpr std::chrono::seconds flight_limit{1};
+/// The longest wait for the hub, which is in this process.
+constexpr std::chrono::seconds release_limit{1};
 
 }  // namespace
 
@@ -139,6 +141,12 @@ std::optional<std::vector<protocol::FlightRecord>> ForeignRanks::flight_records(
 
 std::optional<std::filesystem::path> ForeignRanks::store() const {
   return is_spread() ? std::optional(directory_.store()) : std::nullopt;
+}
+
+/// Only the hub releases ranks on several hosts. The page of this host proposes that to it.
+void ForeignRanks::release() {
+  if (!page_link_ || !has_started_) return;
+  exchange_until(*hub_, *page_link_, [this] { return page_.doomed().has_value(); }, Clock::now() + release_limit);
 }
 
 // -- What was lost ----------------------------------------------------------------------------------------------------

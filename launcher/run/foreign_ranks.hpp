@@ -70,6 +70,7 @@ class ForeignRanks final : public Ranks {
     return is_spread() && (at(rank).reported_end || !has_lost_guard(rank));
   }
   std::optional<std::filesystem::path> store() const override;
+  void release() override;
 
  private:
   enum class State : std::uint8_t {

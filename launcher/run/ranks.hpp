@@ -83,6 +83,9 @@ class Ranks {
   /// Where the ranks find each other, if not in the rendezvous directory of this host.
   virtual std::optional<std::filesystem::path> store() const { return std::nullopt; }
 
+  /// After the page of this host is doomed: sees that ranks on other hosts are released, too. Waits at most a second.
+  virtual void release() {}
+
   /// Sends a signal to each rank and to all processes that it has started.
   virtual void signal_all(int number) noexcept = 0;
 

@@ -190,7 +190,7 @@ Actions Supervisor::doom(const control::Abort& abort, Deadline now) {
   phase_ = Phase::leaving;
   doom_text_ = abort.text;
   doom_reason_ = abort.reason;
-  deadline_ = now + leaving_limit(static_cast<int>(ranks_.size()));
+  released(now);  // again when the actions have been carried out
   // Flight records before any rank is released: afterwards, no rank waits.
   return {action::StopEvidence{}, action::KeepFlightRecords{}, action::DoomWorld{abort}};
 }

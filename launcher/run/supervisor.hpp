@@ -57,7 +57,7 @@ struct StopEvidence {};
 struct KeepOutput {
   int rank = 0;
 };
-/// Release every rank from each wait.
+/// Release every rank from each wait, and report that as `released`.
 struct DoomWorld {
   control::Abort abort;
 };
@@ -122,6 +122,9 @@ class Supervisor {
   Actions interrupted(const std::string& why, control::Deadline now);
   /// A rank did not end after SIGKILL.
   void rank_abandoned(int rank, std::int64_t process, std::int64_t position);
+  /// DoomWorld has been carried out. From now on, the ranks have time to leave: the launcher may have waited for the
+  /// flight records of other hosts before.
+  void released(control::Deadline now) { deadline_ = now + leaving_limit(static_cast<int>(ranks_.size())); }
   void output_kept(int rank, std::string last_words) { at(rank).ending.last_words = std::move(last_words); }
   /// The world is over. If no rank is blamed yet, blames the late ranks of a deadline. Blames no rank if shared memory
   /// was full.

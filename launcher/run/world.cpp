@@ -291,6 +291,8 @@ class SupervisedWorld final : public RunningWorld {
     } catch (const std::exception&) {
       // They are killed with the rest.
     }
+    ranks_->release();
+    supervisor_.released(Clock::now());
   }
 
   void carry_out(action::SignalRanks signal) { ranks_->signal_all(signal.number); }

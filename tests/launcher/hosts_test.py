@@ -354,6 +354,20 @@ class SeveralHosts(Hosts):
         self.assert_crashed(run, r"because host n1 with ranks 2, 3 was lost: it sent nothing for 800 ms\)", [2, 3])
         print(f"a host that stops: rank 0 on another host had left after {self.noticed:.2f} s")
 
+    def test_released_ranks_have_time_to_leave_after_a_wait_for_another_host(self):
+        """A host that stops sends no flight records, so the other ranks are released after a second."""
+
+        def act(_):
+            os.kill(self.guards[2], signal.SIGSTOP)
+            os.kill(self.ranks[1], signal.SIGKILL)
+            wait_for(lambda: is_gone(self.ranks[0]))
+            os.kill(self.guards[2], signal.SIGCONT)
+
+        run = self.waits(act, "--host-silence", "60s")
+        self.assert_crashed(run, r"rank 1 on n0 died by signal 9 \(SIGKILL\) in spread/waits", [1])
+        end = json.loads((run.folder / "worlds/0/ranks/rank-0.end.json").read_text())
+        self.assertFalse(end["signalled"], end)
+
     def test_a_killed_command(self):
         run = self.waits(lambda _: os.kill(parent_of(self.guards[0]), signal.SIGKILL))
         self.assertEqual(run.code, 4, run.text())

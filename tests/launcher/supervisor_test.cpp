@@ -104,6 +104,14 @@ TEST_CASE("the first rank that dies dooms its world, and the others are released
   CHECK(supervisor.doom_reason() == control::AbortReason::died);
 }
 
+TEST_CASE("ranks have their time to leave from their release on") {
+  Supervisor supervisor(2);
+  supervisor.rank_ended(1, code_exit(1), view_in_case(0), time_at(0ms));
+  supervisor.released(time_at(1s));  // after a wait for flight records
+  CHECK(supervisor.phase() == Supervisor::Phase::leaving);
+  CHECK(supervisor.deadline() == time_at(1404ms));
+}
+
 TEST_CASE("ranks that do not leave are terminated, killed and abandoned") {
   Supervisor supervisor(2);
   supervisor.rank_ended(1, code_exit(1), view_in_case(0), time_at(0ms));
