@@ -218,7 +218,8 @@ std::vector<GpuInfo> choose_gpus_of(const GuardGpus& guard, const GpuChoice& cho
   }
 }
 
-/// The error for a rank whose list has only GPUs of earlier ranks.
+/// The error for a rank whose list has only GPUs of earlier ranks. Where all lists of its machine together have enough
+/// GPUs, the lists are to blame, and not the number of ranks.
 CommandError none_left(std::span<const GuardGpus> ranks, std::size_t rank, const GpuChoice& choice) {
   std::vector<int> there;
   std::set<std::string> uuids;
@@ -227,6 +228,13 @@ CommandError none_left(std::span<const GuardGpus> ranks, std::size_t rank, const
     there.push_back(static_cast<int>(other));
     for (const GpuInfo& gpu : choose_gpus_of(ranks[other], choice)) uuids.insert(gpu.uuid);
   }
+  if (uuids.size() >= there.size())
+    return {infrastructure,
+            fmt::format("no GPU is left for {0}: it may use {1}, which earlier ranks have, and {2} on this machine may "
+                        "use {3} together; let each rank see all GPUs of {4}, for example without --gpus-per-task and "
+                        "--gpu-bind, or let ranks share GPUs (--share-gpus)",
+                        place_text(rank, ranks[rank]), gpus_text(choose_gpus_of(ranks[rank], choice).size()),
+                        base::rank_list(there), gpus_text(uuids.size()), ranks[rank].host)};
   return {infrastructure,
           fmt::format("no GPU is left for {}: {} on this machine may use {}, and each rank needs its own; start fewer "
                       "ranks on each host, on more hosts, or let ranks share GPUs (--share-gpus)",

@@ -205,6 +205,23 @@ TEST_CASE("a host with more ranks than GPUs is refused, or its ranks take the GP
         Uuids{"GPU-n00", "GPU-n01"});
 }
 
+TEST_CASE("a rank that sees too few of its machine's GPUs is not advised to start fewer ranks") {
+  const GuardGpus all = guard("n0", {0, 1, 2}), one = guard("n0", {0}), elsewhere = guard("n1", {0, 1});
+  CHECK(
+      refused({all, elsewhere, one}) ==
+      "no GPU is left for rank 2 on n0: it may use 1 GPU, which earlier ranks have, and ranks 0, 2 on this machine "
+      "may use 3 GPUs together; let each rank see all GPUs of n0, for example without --gpus-per-task and --gpu-bind, "
+      "or let ranks share GPUs (--share-gpus)");
+  CHECK_THAT(
+      refused({guard("n0", {0, 1}), guard("n0", {0, 1}), guard("n0", {0, 1}), guard("n0", {2, 3})}),
+      ContainsSubstring("rank 2 on n0: it may use 2 GPUs, which") && ContainsSubstring("may use 4 GPUs together"));
+  // Later ranks count, too.
+  CHECK_THAT(refused({one, one, guard("n0", {1})}), ContainsSubstring("ranks 0…2 on this machine may use 2 GPUs, and"));
+  CHECK_THAT(refused({one, one, guard("n0", {1, 2})}), ContainsSubstring("let each rank see all GPUs of n0"));
+  // GPUs that --gpus leaves out do not count.
+  CHECK_THAT(refused({all, one, all}, {.choice = {.count = 1, .names = {}}}), ContainsSubstring("start fewer ranks"));
+}
+
 TEST_CASE("the user's choice of GPUs is for each host") {
   const GuardGpus n0 = guard("n0", {0, 1, 2}), n1 = guard("n1", {0, 1, 2});
   const GpuTerms named{.choice = {.count = {}, .names = {"2", "1"}}};
