@@ -187,9 +187,7 @@ void ForeignRanks::handle(const GuardReport& report, std::uint64_t key) {
     case What::joined:
       if (report.rank < 0 || report.rank >= plan_.size) return;
       if (at(report.rank).state != State::awaited) return refuse_second(report.rank, key);
-      at(report.rank).state = State::joined;
-      at(report.rank).link = key;
-      at(report.rank).identity = report.host;
+      at(report.rank) = {.state = State::joined, .link = key, .identity = report.host};
       links_.at(key).rank = report.rank;
       // The guards that have come look for GPUs while others still start.
       if (launch_.gpus) links_.at(key).link.send(GuardRequest{.what = GuardRequest::What::list_gpus});
@@ -360,6 +358,11 @@ std::string ForeignRanks::guards_text(const std::vector<int>& ranks) const {
                      ranks.size() == 1 ? "has" : "have");
 }
 
+void ForeignRanks::give_up_without_guard(int rank) {
+  give_up(fmt::format("the guard of rank {} on {} ended before the ranks began", rank, at(rank).identity.name),
+          alive(*this, plan_.size));
+}
+
 /// These ranks will not run. The first reason stays.
 void ForeignRanks::give_up(const std::string& why, const std::vector<int>& ranks) {
   join_by_ = Deadline::max();
@@ -421,17 +424,16 @@ void ForeignRanks::ask_to_leave(const Host& host) {
 
 void ForeignRanks::drop(std::uint64_t key) {
   poller_.remove(links_.at(key).link.descriptor());
-  // A guard that ends before the start leaves no rank. If the command ended the guard, the end of the command says why.
   const int rank = links_.at(key).rank;
   links_.erase(key);
   if (rank < 0) return;
   if (!has_started_ && is_alive(rank) && !is_spread()) {
-    at(rank) = {};
+    // A guard that ends before the start leaves no rank. If the command ended the guard, the end of the command says
+    // why: `check_deadlines` waits for it.
+    at(rank) = {.identity = at(rank).identity, .guard_lost_at = Clock::now()};
     return;
   }
-  if (!has_started_ && is_alive(rank))
-    give_up(fmt::format("the guard of rank {} on {} ended before the ranks began", rank, at(rank).identity.name),
-            alive(*this, plan_.size));
+  if (!has_started_ && is_alive(rank)) give_up_without_guard(rank);
   at(rank).guard_lost_at = Clock::now();
   if (const auto doom = page_.doomed(); doom && is_spread() && doom->culprit >= 0 && doom->culprit < plan_.size)
     at(rank).follows = at(doom->culprit).host != at(rank).host;
@@ -455,6 +457,10 @@ Deadline ForeignRanks::deadline() const {
   if (!is_closing_) first = std::min(first, saved_by_);
   if (hub_) first = std::min(first, hub_->deadline().value_or(Deadline::max()));
   if (page_link_) first = std::min(first, page_link_->deadline().value_or(Deadline::max()));
+  for (const Rank& rank : ranks_) {
+    if (rank.state == State::awaited && rank.guard_lost_at != Deadline::max())
+      first = std::min(first, rank.guard_lost_at + following);
+  }
   if (!is_spread()) return first;
   for (int rank = 0; rank < plan_.size; ++rank) {
     if (at(rank).state == State::joined && has_lost_guard(rank))
@@ -465,7 +471,12 @@ Deadline ForeignRanks::deadline() const {
 
 void ForeignRanks::check_deadlines() {
   const Deadline now = Clock::now();
-  if (now >= join_by_)
+  const bool is_late = now >= join_by_;
+  for (int rank = 0; rank < plan_.size; ++rank) {
+    if (at(rank).state == State::awaited && at(rank).guard_lost_at <= (is_late ? now : now - following))
+      give_up_without_guard(rank);
+  }
+  if (is_late && unstarted_.ranks.empty())
     give_up(fmt::format("{} within {} (--join-timeout)", what_has_not_come(), seconds_text(launch_.join_timeout)),
             alive(*this, plan_.size));
   const ForeignCommand::Due due = command_.take_measures(now);

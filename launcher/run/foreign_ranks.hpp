@@ -145,11 +145,14 @@ class ForeignRanks final : public Ranks {
   /// `the guard of rank 1 on n1 has`, `the guards of rank 0 on n0, rank 1 on n1 have`
   std::string guards_text(const std::vector<int>& ranks) const;
   void give_up(const std::string& why, const std::vector<int>& ranks);
+  void give_up_without_guard(int rank);
 
   // The keys of the poller, above all rank numbers and below those of the evidence.
   static constexpr std::uint64_t command_key = std::uint64_t{1} << 24, hub_key = command_key + 1,
                                  watch_key = command_key + 2, page_link_key = command_key + 3,
                                  first_link = command_key + 16;
+  /// Before the start, from the end of a guard to the decision that no end of the command explains it.
+  static constexpr std::chrono::seconds following{2};
   /// In a spread world, from the end of a guard's connection to the decision what was lost: the guard, or its whole
   /// host. The processes of a host that is shut down do not end all at once.
   static constexpr std::chrono::milliseconds settling{100};

@@ -211,6 +211,12 @@ class Guard {
       std::optional<protocol::GpuListing> listing = question_->listing();
       if (!listing) return;
       answer.gpus = brief(*std::move(listing));
+      if (!GuardLink::fits(answer)) {
+        answer.text = fmt::format(
+            "its list of {} GPUs is too long for a message to the launcher; show it fewer GPUs (CUDA_VISIBLE_DEVICES)",
+            answer.gpus->gpus.size());
+        answer.gpus.reset();
+      }
     } catch (const std::exception& error) {
       answer.text = error.what();
     }

@@ -106,6 +106,10 @@ void GuardLink::take(const std::vector<control::link::Message>& messages) {
   }
 }
 
+bool GuardLink::fits(const nlohmann::ordered_json& message) {
+  return base::dump_line(message).size() <= control::link::longest_note;
+}
+
 void GuardLink::send(const nlohmann::ordered_json& message) noexcept {
   try {
     connection_.send(Note{base::dump_line(message)});

@@ -94,7 +94,9 @@ class GuardLink {
   /// Readable when a message, or the end of the connection, has come.
   int descriptor() const { return connection_.descriptor(); }
 
-  /// A message is lost if the other side has ended.
+  /// Whether a message is short enough to be sent.
+  static bool fits(const nlohmann::ordered_json& message);
+  /// The message must fit. It is lost if the other side has ended.
   void send(const nlohmann::ordered_json& message) noexcept;
   /// The next message, if one has come. Throws std::invalid_argument or nlohmann's exceptions for another message.
   std::optional<nlohmann::ordered_json> receive();

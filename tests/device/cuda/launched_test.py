@@ -262,11 +262,37 @@ def guards():
         assert code == 3 and re.search(
             r"rank [01] on \S+: cannot list the GPUs of backend .* ended with signal 9", output
         ), output
+    with tempfile.TemporaryDirectory() as directory:  # more GPUs than a message to the launcher has room for
+        listing = json.loads(subprocess.run([worker, "--list-gpus", backends[0]], capture_output=True).stdout)
+        listing["gpus"] = [{**listing["gpus"][0], "index": gpu, "uuid": uuid(gpu), "peers": []} for gpu in range(1000)]
+        pathlib.Path(directory, "listing").write_text(json.dumps(listing))
+        many = script(
+            directory, "many", f'[ "$1" = --list-gpus ] && exec cat {directory}/listing\nexec {worker} "$@"\n'
+        )
+        _, code, output = on_tables(directory, *works, start, program=many)
+        assert code == 3 and re.search(
+            r"rank [01] on \S+: its list of 1000 GPUs is too long for a message to the launcher; show it fewer GPUs "
+            r"\(CUDA_VISIBLE_DEVICES\)", output
+        ), output
+    with tempfile.TemporaryDirectory() as directory:  # A worker gets the variables of its subject with each question.
+        os.mkdir(f"{directory}/bin")
+        subjects = """sed 's/"subjects": *\\[\\]/"subjects":[{"name":"pytorch","version":"1"}]/'"""
+        script(
+            directory,
+            "bin/shardproof-pytorch-worker",
+            f'[ "$1" = --list-json ] && {{ {worker} "$@" | {subjects}; exit; }}\n'
+            f'[ "$SHARDPROOF_WORKER_LIBRARY" ] || exit 9\nexec {worker} "$@"\n',
+        )
+        asked = [launcher, "run", *works, start, "--subject", "pytorch", "--out", f"{directory}/run"]
+        asked += ["--device", "cuda", "--backend", backends[0], "--gpus", "9"]
+        own = {**os.environ, "SHARDPROOF_PYTORCH": directory}
+        done = subprocess.run(asked, capture_output=True, text=True, timeout=250, env=own)
+        assert done.returncode == 3 and re.search(refusals["--gpus 9"], done.stderr), done.stdout + done.stderr
 
 
 def stuck_guards():
     """Guards whose question for GPUs has no answer: the launcher names them, and they end with their launcher or their
-    command."""
+    command. The launcher also names a guard that is killed meanwhile."""
     start = foreign()
     with tempfile.TemporaryDirectory() as directory:
         # The question of rank 1 has no answer.
@@ -286,7 +312,7 @@ def stuck_guards():
         ), output
         wait_for(lambda: is_gone(int(asked.read_text())))
         # Its guard is the parent of the question, and the small launcher the guard's.
-        for end in ("launcher", "command"):
+        for end in ("launcher", "command", "guard"):
             asked.unlink()
             process = subprocess.Popen(
                 command_line(directory, *arguments, "--overwrite", program=stuck),
@@ -295,11 +321,15 @@ def stuck_guards():
             wait_for(asked.exists)
             question = int(asked.read_text())
             guard = parent_of(question)
-            os.kill(process.pid if end == "launcher" else parent_of(guard), signal.SIGKILL)
+            ends = {"launcher": process.pid, "command": parent_of(guard), "guard": guard}
+            os.kill(ends[end], signal.SIGKILL)
             wait_for(lambda: is_gone(question) and is_gone(guard))
             output, _ = process.communicate(timeout=60)
             if end == "command":
                 assert process.returncode == 3 and "the command ended with signal 9" in output, output
+            if end == "guard":  # The command lives on.
+                says = r"the guard of rank 1 on \S+ ended before the ranks began"
+                assert process.returncode == 3 and re.search(says, output), output
 
 
 def command():
