@@ -290,6 +290,84 @@ def guards():
         assert done.returncode == 3 and re.search(refusals["--gpus 9"], done.stderr), done.stdout + done.stderr
 
 
+HAS_NAMESPACES = os.geteuid() == 0 and subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode == 0
+
+
+class TwoHosts:
+    """Runs of four ranks on the nodes n0 and n1, which are names that Slurm would give. Each node shows its ranks GPUs
+    of its own."""
+
+    def __init__(self, n0, n1, *, are_machines=False):
+        """`n0`, `n1`: values of CUDA_VISIBLE_DEVICES. Nodes that are machines have boot ids of their own."""
+        self.shown = {"n0": n0, "n1": n1}
+        self.are_machines = are_machines
+
+    def run(self, *options):
+        with tempfile.TemporaryDirectory() as directory:
+            cases = " ".join(f"{node}) CUDA_VISIBLE_DEVICES={gpus};;" for node, gpus in self.shown.items())
+            own = f"case $SLURMD_NODENAME in {cases} esac\nexport CUDA_VISIBLE_DEVICES\n"
+            show = script(directory, "show", own + 'exec "$@"\n')
+            if self.are_machines:
+                for number, node in enumerate(self.shown):
+                    pathlib.Path(directory, node).write_text(f"00000000-0000-0000-0000-{number:012}\n")
+                boot = f"mount --bind {directory}/$SLURMD_NODENAME /proc/sys/kernel/random/boot_id"
+                show += " unshare -m " + script(directory, "boot", f'{boot}\nexec "$@"\n')
+            start = f"{sys.executable} {FOREIGN} -n {{ranks}} --per-host 2 {show}"
+            report, self.code, self.output = on_tables(directory, "gpu/spreads", "--launcher", start, *options)
+            if self.code == 0:
+                merges_alike(directory, report)
+            return report["worlds"][0]
+
+    def gpus(self, *options):
+        """The numbers of the GPUs of n0 and of n1."""
+        world = self.run(*options)
+        assert self.code == 0, self.output
+        found = [(host["name"], host["ranks"]) for host in world["hosts"]]
+        assert found == [("n0", [0, 1]), ("n1", [2, 3])], self.output
+        self.unfit_for_timing = world.get("unfit_for_timing", "")
+        return [[int(gpu[-12:]) for gpu in host["gpus"]] for host in world["hosts"]]
+
+    def assert_refused(self, says, *options):
+        self.run(*options)
+        assert self.code == 3 and re.search(says, self.output), self.output
+
+
+def hosts():
+    """The ranks of two hosts get GPUs of their own host. The hosts are one machine, or two machines with equal GPUs."""
+    apart = TwoHosts("0,1,2", "4,5,6")
+    assert apart.gpus() == [[0, 1], [4, 5]] and apart.unfit_for_timing == "", apart.output
+    assert apart.gpus("--gpus", "2,0") == [[2, 0], [6, 4]], apart.output
+    apart.assert_refused(r"on n0: --gpus 4: there are 3 GPUs", "--gpus", "4")
+    # On one machine, a GPU that both hosts show is one GPU.
+    assert TwoHosts("0,1", "1,0,3,2").gpus() == [[0, 1], [3, 2]]
+    TwoHosts("0,1", "0,1").assert_refused(
+        r"no GPU is left for rank 2 on n1: ranks 0…3 on this machine may use 2 GPUs, and each rank needs its own"
+    )
+    TwoHosts("0,1,2,3", "0,1").assert_refused(
+        r"no GPU is left for rank 2 on n1: it may use 2 GPUs, which earlier ranks have, and ranks 0…3 on this machine "
+        r"may use 4 GPUs together; let each rank see all GPUs of n1, for example without --gpus-per-task and "
+        r"--gpu-bind, or let ranks share GPUs \(--share-gpus\)"
+    )
+    TwoHosts("0,1", "").assert_refused(r"no GPUs for rank 2 on n1: cudaGetDeviceCount: cudaErrorNoDevice")
+    if not HAS_NAMESPACES:
+        return print("not tested: hosts that are two machines, because this user has no namespaces")
+    equal = TwoHosts("0,1,2", "0,1,2", are_machines=True)
+    assert equal.gpus() == [[0, 1], [0, 1]] and equal.unfit_for_timing == "", equal.output
+    assert equal.gpus("--gpus", "2,1") == [[2, 1], [2, 1]], equal.output
+    assert equal.gpus("--gpus", "GPU-00000000-0000-0000-0000-000000000001,0") == [[1, 0], [1, 0]], equal.output
+    equal.assert_refused(
+        r"no GPU is left for rank 1 on n0: ranks 0, 1 on this machine may use 1 GPU, and each rank needs its own",
+        "--gpus", "1",
+    )
+    few = TwoHosts("0,1", "0", are_machines=True)
+    few.assert_refused(
+        r"no GPU is left for rank 3 on n1: ranks 2, 3 on this machine may use 1 GPU, and each rank needs its own"
+    )
+    few.assert_refused(r"on n1: --gpus 1: no such GPU; choose from 0 \(GPU-0{8}-", "--gpus", "0,1")
+    assert few.gpus("--share-gpus") == [[0, 1], [0, 0]], few.output  # only one host needs to
+    assert few.unfit_for_timing == "4 ranks share 3 GPUs", few.unfit_for_timing
+
+
 def stuck_guards():
     """Guards whose question for GPUs has no answer: the launcher names them, and they end with their launcher or their
     command. The launcher also names a guard that is killed meanwhile."""
@@ -369,6 +447,7 @@ parts = {
     "trouble": trouble,
     "lost": lost,
     "guards": guards,
+    "hosts": hosts,
     "stuck_guards": stuck_guards,
     "command": command,
 }

@@ -59,4 +59,6 @@ RANKED_TEST_CASE("gpu/hangs", ranks(2)) {
 
 RANKED_TEST_CASE("gpu/works", ranks(2)) { sum(rank, true); }
 
+RANKED_TEST_CASE("gpu/spreads", ranks(4)) { sum(rank, true); }
+
 int main(int argc, char** argv) { return shardproof::play_main(argc, argv); }
