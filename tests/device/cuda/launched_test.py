@@ -312,7 +312,7 @@ class TwoHosts:
                     pathlib.Path(directory, node).write_text(f"00000000-0000-0000-0000-{number:012}\n")
                 boot = f"mount --bind {directory}/$SLURMD_NODENAME /proc/sys/kernel/random/boot_id"
                 show += " unshare -m " + script(directory, "boot", f'{boot}\nexec "$@"\n')
-            start = f"{sys.executable} {FOREIGN} -n {{ranks}} --per-host 2 {show}"
+            start = foreign("--per-host", "2", show)
             report, self.code, self.output = on_tables(directory, "gpu/spreads", "--launcher", start, *options)
             if self.code == 0:
                 merges_alike(directory, report)
