@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 #include "harness/base/json_fields.hpp"
 
@@ -79,6 +81,22 @@ bool has_come(const FlightRecord& record, const FlightEntry& wanted) {
   });
 }
 
+PeerWait wait_in(const std::vector<FlightRecord>& ranks, int rank, const FlightEntry& entry) {
+  const FlightRecord& record = ranks[static_cast<std::size_t>(rank)];
+  PeerWait wait{.rank = rank, .entry = &entry};
+  const FlightGroup* const group = entry.what == What::call ? record.find_group(entry.group) : nullptr;
+  wait.is_of_unknown = entry.what == What::call && group == nullptr;
+  wait.ends_case =
+      entry.what == What::agreement && &entry != &record.entries.front() && std::prev(&entry)->what == What::body_ended;
+  if (wait.is_of_unknown) return wait;
+  for (int other = 0; std::cmp_less(other, ranks.size()); ++other) {
+    const bool takes_part = group == nullptr || std::ranges::binary_search(group->members, other);
+    if (other != rank && takes_part && !has_come(ranks[static_cast<std::size_t>(other)], entry))
+      wait.missing.push_back(other);
+  }
+  return wait;
+}
+
 }  // namespace
 
 bool is_over(const std::vector<FlightRecord>& ranks) { return std::ranges::any_of(ranks, has_given_up); }
@@ -86,22 +104,15 @@ bool is_over(const std::vector<FlightRecord>& ranks) { return std::ranges::any_o
 std::vector<PeerWait> waits(const std::vector<FlightRecord>& ranks) {
   const bool case_is_over = is_over(ranks);
   std::vector<PeerWait> result;
-  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-    const FlightEntry* const entry = ranks[rank].waits_in();
+  for (int rank = 0; std::cmp_less(rank, ranks.size()); ++rank) {
+    const FlightRecord& record = ranks[static_cast<std::size_t>(rank)];
+    const FlightEntry* const entry = record.waits_in();
     if (entry == nullptr || (case_is_over && entry->what == What::call && entry->state == State::open)) continue;
-    PeerWait& wait = result.emplace_back();
-    wait.rank = static_cast<int>(rank);
-    wait.entry = entry;
-    const FlightGroup* const group = entry->what == What::call ? ranks[rank].find_group(entry->group) : nullptr;
-    wait.is_of_unknown = entry->what == What::call && group == nullptr;
-    wait.ends_case = entry->what == What::agreement && entry != &ranks[rank].entries.front() &&
-                     std::prev(entry)->what == What::body_ended;
-    if (wait.is_of_unknown) continue;
-    for (std::size_t other = 0; other < ranks.size(); ++other) {
-      const bool takes_part = group == nullptr || std::ranges::binary_search(group->members, static_cast<int>(other));
-      if (other != rank && takes_part && !has_come(ranks[other], *entry))
-        wait.missing.push_back(static_cast<int>(other));
-    }
+    PeerWait wait = wait_in(ranks, rank, *entry);
+    // A rank may stop after it has entered a call and before it sends anything. Then the others wait for it at the end.
+    const FlightEntry& last = record.entries.back();
+    if (!wait.is_for_others() && last.what == What::agreement) wait = wait_in(ranks, rank, last);
+    result.push_back(std::move(wait));
   }
   return result;
 }

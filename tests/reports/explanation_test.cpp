@@ -305,6 +305,20 @@ TEST_CASE("a rank that stays in a collective from which all others have been rel
         "of 4 f32 in group world, which others have left");
 }
 
+TEST_CASE("a rank that enters a collective and then stops, before the others get its part, holds them up") {
+  Scene scene(3);
+  scene.begin();
+  for (const int rank : {0, 1, 2}) scene.enter(rank, world_group, 0, CollectiveKind::barrier);
+  scene.flight(0).end(State::given_up);
+  scene.flight(2).end(State::released);
+  scene.end_body(0);
+  scene.end_body(2);
+  for (const int rank : {0, 1, 2}) scene.overran(rank);
+  CHECK(scene.explained() ==
+        "rank 1 never reached the end of the case (ranks 0, 2 have waited for 4.0 s); it is in a/two inside barrier #0 "
+        "of 4 f32 in group world, which others have left");
+}
+
 TEST_CASE("a process that does not end when its rank has left its world is reported") {
   Scene scene(2);
   scene.begin();
