@@ -169,6 +169,14 @@ class Explainer {
     return its == nullptr || its->begun == 0;
   }
 
+  /// The record was lost with its host: no case begins before all ranks have recorded that they agree.
+  bool has_lost_record(int rank) const {
+    const auto is_in_case = [](const Ending& ending) { return ending.position >= 0; };
+    const auto had_case = [](const FlightRecord& record) { return record.last_case().has_value(); };
+    return recorded_nothing(rank) &&
+           (std::ranges::any_of(endings_, is_in_case) || std::ranges::any_of(flight_->ranks, had_case));
+  }
+
   std::uint64_t begun_since(int rank) const {
     const auto index = static_cast<std::size_t>(rank);
     const FlightRecord* const its = record(rank);
@@ -257,7 +265,7 @@ class Explainer {
     const FlightRecord* const its = record(rank);
     if (its == nullptr) return "outside of its cases";
     const std::optional<std::uint64_t> begun = its->last_case();
-    if (!begun) return "before its first case";
+    if (!begun) return has_lost_record(rank) ? "outside of its cases" : "before its first case";
     int agreements = 0;  // a case has an agreement at its end, and another before the next case
     bool ended = false;
     for (auto entry = its->entries.rbegin(); entry != its->entries.rend(); ++entry) {

@@ -364,6 +364,12 @@ TEST_CASE("a death at the end of a case, between two cases, and after the last o
   scene.flight(1).enter(What::left, 0, at(4));
   CHECK(killed(scene) == "rank 1 died by signal 9 (SIGKILL) after it had left its world");
   CHECK(scene.explained_without_flight() == "rank 1 died by signal 9 (SIGKILL) outside of its cases");
+  Scene without_its_record(2);
+  CHECK(killed(without_its_record) == "rank 1 died by signal 9 (SIGKILL) outside of its cases");  // the other is in one
+  without_its_record.end({.rank = 0, .how = How::stopped, .code = 0, .position = -1, .text = ""});
+  CHECK(killed(without_its_record) == "rank 1 died by signal 9 (SIGKILL) before its first case");
+  without_its_record.flight(0).enter(What::case_begun, 0, at(1));
+  CHECK(killed(without_its_record) == "rank 1 died by signal 9 (SIGKILL) outside of its cases");
 }
 
 }  // namespace
