@@ -282,15 +282,11 @@ std::string failure_line(const CaseResult& result, const TextStyle& style, const
   const auto total = result.failures.size() + result.failures_left_out;
   std::string text = fmt::format("{} {}{}", paint(hue_of(result), headline(result)), printable_line(result.info.id),
                                  repetition_text(result));
-  if (total > 0) {
-    text +=
-        fmt::format("      {}, {}", rank_text(placement, result.failures.empty() ? 0 : result.failures.front().rank),
-                    duration_text(result.duration_ns));
-    if (total > 1) text += fmt::format(", first of {} failures", total);
-  } else {
-    // if 0, no rank finished the case
-    if (result.duration_ns > 0) text += fmt::format("      {}", duration_text(result.duration_ns));
-  }
+  std::vector<std::string> facts;
+  if (total > 0) facts.push_back(rank_text(placement, result.failures.empty() ? 0 : result.failures.front().rank));
+  if (result.duration_ns > 0) facts.push_back(duration_text(result.duration_ns));  // if 0, no rank finished the case
+  if (total > 1) facts.push_back(fmt::format("first of {} failures", total));
+  if (!facts.empty()) text += fmt::format("      {}", fmt::join(facts, ", "));
   return text + '\n';
 }
 

@@ -489,6 +489,17 @@ TEST_CASE("missing evidence is said in full") {
         "1 case in 1 world: 1 disagreed\n");
 }
 
+TEST_CASE("a failed case that no rank has ended has no duration") {
+  CaseResult result;
+  result.info.id = "a/one[W=2]";
+  result.verdict = Verdict::hung;
+  result.failures.resize(2);
+  result.failures.front().rank = 1;
+  CHECK(failure_line(result, {}, {}) == "HANG a/one[W=2]      rank 1, first of 2 failures\n");
+  result.duration_ns = 3'000'000;
+  CHECK(failure_line(result, {}, {}) == "HANG a/one[W=2]      rank 1, 3.0 ms, first of 2 failures\n");
+}
+
 TEST_CASE("many failures are cut unless all are asked for") {
   WorldOnPaper world(1, {"a/one"});
   world.begin(0);
