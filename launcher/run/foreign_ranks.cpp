@@ -151,8 +151,9 @@ Ranks::Ended ForeignRanks::ended(const RankEnd& end) const {
 std::string ForeignRanks::reason_of(const RankEnd& end) const {
   if (end.asked_by == RankEnd::AskedBy::none || !end.signalled) return {};
   if (!command_.end() && end.asked_by == RankEnd::AskedBy::launcher) return {};
-  return command_.end() ? fmt::format("because the command of --launcher ended with {}", describe(*command_.end()))
-                        : "sent to its guard";
+  if (command_.end()) return fmt::format("because the command of --launcher ended with {}", describe(*command_.end()));
+  // No guard can pass SIGKILL on.
+  return end.asked_signal == SIGKILL ? "because the process that started its guard ended" : "sent to its guard";
 }
 
 void ForeignRanks::accept_guards() {

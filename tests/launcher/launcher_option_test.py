@@ -406,6 +406,13 @@ class LauncherOption(unittest.TestCase):
                 run = self.waits(launcher, lambda _: os.kill(self.guards[1], signal.SIGTERM))
                 self.assert_crashed(run, r"rank 1 died by signal 15 \(SIGTERM, sent to its guard\)")
 
+    def test_a_killed_process_between_the_command_and_a_guard(self):
+        between = foreign("sh", "-c", "'\"$@\"; exit $?'", "sh")
+        run = self.waits(between, lambda _: os.kill(parent_of(self.guards[1]), signal.SIGKILL))
+        self.assert_crashed(
+            run, r"rank 1 died by signal 9 \(SIGKILL, because the process that started its guard ended\)"
+        )
+
     def test_a_killed_command(self):
         def kill(_):
             os.kill(parent_of(self.guards[0]), signal.SIGKILL)
