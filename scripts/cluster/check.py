@@ -1,5 +1,6 @@
 """Runs shardproof, and counts expectations that do not hold."""
 import ctypes
+import errno
 import json
 import os
 import pathlib
@@ -35,9 +36,14 @@ def cut_connections(process):
     handle = os.pidfd_open(process)
     try:
         for link in pathlib.Path(f"/proc/{process}/fd").iterdir():
-            if not os.readlink(link).startswith("socket:"):
-                continue
+            try:
+                if not os.readlink(link).startswith("socket:"):
+                    continue
+            except FileNotFoundError:
+                continue  # the process has closed it meanwhile
             copy = ctypes.CDLL(None, use_errno=True).syscall(pidfd_getfd, handle, int(link.name), 0)
+            if copy < 0 and ctypes.get_errno() == errno.EBADF:
+                continue
             if copy < 0:
                 raise OSError(ctypes.get_errno(), f"cannot copy descriptor {link.name} of process {process}")
             with socket.socket(fileno=copy) as one:
@@ -139,6 +145,10 @@ class Check:
         except subprocess.TimeoutExpired:
             process.terminate()
             text = f"after {timeout} s:\n{process.communicate()[0]}"
+        except BaseException:
+            process.terminate()
+            process.communicate()
+            raise
         return Result(folder, process.returncode, text)
 
     def difference(self, one, other):
