@@ -315,14 +315,14 @@ class Lockstep {
     if (!end_.is_defective && world_.plan().fail_fast)
       end_.cut_short = reason_to_fail_fast(bound.info.id, all, aborted);
     if (end_.cut_short.empty() && aborted && needs_fresh_processes(all)) {
-      end_.cut_short = fmt::format("{} was aborted, and after that the fabric {} needs fresh processes", bound.info.id,
-                                   world_.plan().fabric);
+      end_.cut_short = fmt::format("{}: a call ended early, and after that the fabric {} needs fresh processes",
+                                   bound.info.id, world_.plan().fabric);
       end_.is_by_case = true;
     }
     return conclude(world_.rank(), mine, all, aborted);
   }
 
-  // No other case can follow an aborted one in this world.
+  // True if no other case can follow the aborted one in this world.
   bool needs_fresh_processes(std::span<const BodyEnd> all) const {
     return may_have_left_messages(all) && !world_.group()->capabilities().survives_abort &&
            world_.position() + 1 < world_.plan().cases.size();

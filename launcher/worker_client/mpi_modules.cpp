@@ -26,7 +26,7 @@ void require_mpi_module(const std::filesystem::path& folder) {
   if (!built_mpi_libraries(folder).empty()) return;
   throw CommandError(
       usage, fmt::format("--fabric mpi: this build reaches no MPI library: {} has neither {} nor {}. Install the "
-                         "package {} or {}, and build shardproof again",
+                         "package {} or {}, and build shardproof again, or use --fabric tcp",
                          folder.string(), protocol::open_mpi.module, protocol::mpich.module, protocol::open_mpi.package,
                          protocol::mpich.package));
 }

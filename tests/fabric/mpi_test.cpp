@@ -1,4 +1,4 @@
-// How a rank finds the MPI library that has started it, and what it says if it finds none, or another world's.
+// How a rank finds the MPI library that has started it, and the errors if it finds no library, or one of another world.
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -39,7 +39,7 @@ TEST_CASE("mpi library: the variables of the library's own mpirun decide") {
   CHECK_THROWS_WITH(library_with({{"SHARDPROOF_MPI", "intel"}}),
                     R"(fabric mpi: SHARDPROOF_MPI is "intel": set it to openmpi or mpich, or unset it)");
   CHECK_THROWS_WITH(library_with({{"SLURM_PROCID", "0"}}),
-                    ContainsSubstring("no MPI has started this process") && ContainsSubstring("use the fabric shm"));
+                    ContainsSubstring("no MPI has started this process") && ContainsSubstring("use the fabric tcp"));
 }
 
 TEST_CASE("mpi library: a missing module names the file, the library and the package") {

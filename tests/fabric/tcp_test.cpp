@@ -59,7 +59,7 @@ using TcpOperation = fabric::messages::Operation;
 
 constexpr int largest_tag = std::numeric_limits<std::int32_t>::max();
 
-/// The ranks of a world, which this thread serves in turn.
+/// The ranks of a world. The thread of the test works for each of them in turn.
 class TcpRanks {
  public:
   using StoreOf = std::function<rendezvous::FileStore(int rank)>;
@@ -79,7 +79,7 @@ class TcpRanks {
   void close(int rank) { transports_[static_cast<std::size_t>(rank)].reset(); }
   TcpTransport& operator[](int rank) { return *transports_[static_cast<std::size_t>(rank)]; }
 
-  /// Lets all ranks work until it holds.
+  /// Lets all ranks work until `holds` returns true. `what` is the error if that takes too long.
   void work_until(const std::function<bool()>& holds, const std::string& what) {
     await(
         [&] {
@@ -103,14 +103,14 @@ class TcpRanks {
   std::vector<std::unique_ptr<TcpTransport>> transports_;
 };
 
-/// The format of a message.
+/// The header of a message, as TcpTransport sends it.
 struct WireHeader {
   std::int32_t tag = 0;
   std::uint32_t unused = 0;
   std::uint64_t bytes = 0;
 };
 
-/// Bytes as they are sent: the header of a message of `bytes`, and a part of it.
+/// The beginning of a message on its connection: the header of a message of `bytes` bytes, and a part of them.
 std::string begun_message(int tag, std::uint64_t bytes, std::string_view part) {
   const WireHeader header{.tag = tag, .bytes = bytes};
   std::string begun(sizeof header, '\0');
@@ -118,20 +118,20 @@ std::string begun_message(int tag, std::uint64_t bytes, std::string_view part) {
   return begun.append(part);
 }
 
-/// A process that knows a rank's secret, up to its first message.
+/// A connection to a rank, whose other side has proved the secret and sent nothing else.
 class ProvedPeer {
  public:
   ProvedPeer(TcpRanks& ranks, int rank) {
     const auto [secret, addresses] = ranks.published_by(rank);
     control::link::HubSearch search(addresses, secret, control::Deadline::max(), ready_, 1);
     ranks.work_until([&] { return (connection_ = search.advance(std::chrono::steady_clock::now())).has_value(); },
-                     "the rank takes no proof");
+                     "the rank does not accept the proof");
   }
   void greet(const control::link::Message& message) {
     connection_->send(message);
     connection_->flush();
   }
-  /// Sends bytes that are no message of the control plane.
+  /// Sends bytes as they are, not as a message of the control plane.
   void send(const std::string& bytes) {
     REQUIRE(::send(connection_->descriptor(), bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
             static_cast<ssize_t>(bytes.size()));
@@ -163,7 +163,7 @@ void write_to(const base::FileDescriptor& socket, const std::string& bytes) {
 std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
 std::span<std::byte> room_in(std::string& text) { return std::as_writable_bytes(std::span(text)); }
 
-/// Sends a text from a rank to another, and checks that it arrives.
+/// Sends a text from one rank to another, and checks that it arrives.
 void check_way(TcpRanks& ranks, int from, int to) {
   const std::string sent = fmt::format("from {} to {}", from, to);
   std::string room(sent.size(), '.');
@@ -196,7 +196,7 @@ TEST_CASE("tcp: a world of one rank opens no socket and publishes nothing") {
 
 namespace {
 
-/// The messages of one rank to another, which both know from the seed.
+/// A message from one rank to another. Both ranks know it from the seed.
 struct PlannedMessage {
   int tag;
   std::string text;
@@ -270,12 +270,12 @@ void exchange_random_messages(TcpTransport& transport, std::uint64_t seed) {
           if (!transport.test(one->operation)) return false;
           const std::string& text = one->message->text;
           expect(one->room == text + std::string(one->room.size() - text.size(), '.'),
-                 fmt::format("rank {} got other bytes from rank {}", self, one->from));
+                 fmt::format("rank {} did not get the bytes that rank {} sent", self, one->from));
           return true;
         });
         return sends.empty() && never.empty() && awaited.empty();
       },
-      fmt::format("rank {}: {} sends, {} receives and {} cancelled ones are not over", self, sends.size(),
+      fmt::format("rank {}: {} sends, {} receives and {} cancelled receives are not over", self, sends.size(),
                   awaited.size(), never.size()));
   expect(!transport.probe().has_value(), "a message is left");
 }
@@ -405,7 +405,7 @@ TEST_CASE("tcp: strangers at the port cost only their own connections") {
   check_way(ranks, 1, 0);
 }
 
-TEST_CASE("tcp: a process that knows the secret and does not greet as a rank that is awaited is refused") {
+TEST_CASE("tcp: a process that knows the secret is refused unless it greets as a rank that is awaited") {
   TcpRanks ranks(4);
   ranks.open(1);
   for (const char* const not_above : {"rank 0", "rank 1"}) {
@@ -498,7 +498,7 @@ TEST_CASE("tcp: a header with an absurd length ends the connection") {
   ProvedPeer peer(ranks, 0);
   peer.send(encode(Note{"rank 1"}) + begun_message(3, bytes, ""));
   await([&] { return ranks[0].probe(), !ranks[0].trouble(1).empty(); }, "the header is taken");
-  CHECK(ranks[0].trouble(1) == "the TCP connection to rank 1 is over: it sent bytes that are no message");
+  CHECK(ranks[0].trouble(1) == "the TCP connection to rank 1 is over: it sent bytes that are not a valid message");
   CHECK(peer.is_refused());
 }
 
@@ -521,7 +521,7 @@ TEST_CASE("tcp: a message that came before the connection broke is received, tho
   await([&] { return ranks[0].probe(), !ranks[0].trouble(1).empty(); }, "the end is not seen");
 }
 
-TEST_CASE("tcp: a rank that does not read for long keeps its connections") {
+TEST_CASE("tcp: a rank that reads nothing for a long time keeps its connections") {
   base::FileDescriptor listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -557,26 +557,29 @@ TEST_CASE("tcp: a rank that does not read for long keeps its connections") {
   CHECK((got == sent));
 }
 
-TEST_CASE("tcp: the words about trouble name what is missing") {
+TEST_CASE("tcp: texts about missing connections name the rank, its addresses, and the reason") {
   TcpRanks ranks(3);
   ranks.open(1);
   ranks[1].probe();
-  CHECK(ranks[1].trouble(0) == "rank 0 has not published its addresses for TCP");
+  CHECK(ranks[1].trouble(0) == "rank 0 has not published its addresses for TCP, or this host does not see them yet");
   CHECK(ranks[1].trouble(1).empty());
-  CHECK(ranks[1].trouble(2) == fmt::format("rank 2 has made no TCP connection to {}", ranks.published_by(1).second));
+  CHECK(ranks[1].trouble(2) ==
+        fmt::format("rank 2 has made no TCP connection to {}: it has begun no call, or its host cannot reach these "
+                    "addresses (docs/clusters.md)",
+                    ranks.published_by(1).second));
   ranks.open(2);
   check_way(ranks, 1, 2);  // though rank 0 is missing
-  CHECK(ranks[2].trouble(0) == "rank 0 has not published its addresses for TCP");
+  CHECK(ranks[2].trouble(0) == "rank 0 has not published its addresses for TCP, or this host does not see them yet");
 
   ranks.open(0);
   ranks.close(0);
   const std::string closed = ranks.published_by(0).second;
   const auto addresses = control::link::parse_addresses(closed);
   const auto refused = [&] {
-    std::string text = "no TCP connection to rank 0: ";
+    std::string text = "rank 1 cannot connect to rank 0 over TCP: ";
     for (std::size_t i = 0; i < addresses.size(); ++i)
       text += fmt::format("{}{}: Connection refused", i == 0 ? "" : "; ", to_string(addresses[i]));
-    return text;
+    return text + " (hosts of ranks have to accept TCP from each other: docs/clusters.md)";
   };
   ranks.work_until([&] { return ranks[1].trouble(0) == refused(); }, "not refused by each address");
 

@@ -1,5 +1,7 @@
 #include "harness/fabric/messages/message_boards.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -18,7 +20,7 @@ namespace shardproof::fabric::messages {
 
 namespace {
 
-/// A message: a rank has done this on its copy of a board. The text of a mismatch follows it.
+/// The beginning of a message: what a rank has done on its copy of a board. The text of a mismatch follows it.
 struct BoardNews {
   enum What : std::uint32_t { posted, compared, found };
   What what = posted;
@@ -49,14 +51,17 @@ class MessageBoards::Exchange {
   int rank() const { return transport_->rank(); }
 
   /// All ranks of a group open a board together, and take the greatest of their next numbers. So no two boards of a
-  /// rank have the same one.
+  /// rank have the same number.
   int open(Group& group) {
     const std::array<std::int64_t, 1> mine{next_};
     const Tensor greatest =
         group.all_reduce(Tensor::of<std::int64_t>({1}, mine), ReduceOp::max, "number of a descriptor board");
     const auto number = static_cast<int>(greatest.values<std::int64_t>()[0]);
     if (number > transport_->greatest_tag())
-      throw std::runtime_error("too many groups: each descriptor board takes a tag of the transport");
+      throw std::runtime_error(
+          fmt::format("group {}: {} has only {} tags, and the board of each group takes one: make fewer groups in one "
+                      "world",
+                      group.name(), transport_->name(), transport_->greatest_tag()));
     next_ = number + 1;
     boards_.insert(number);
     return number;
@@ -76,7 +81,7 @@ class MessageBoards::Exchange {
     int from;
     Bytes bytes;
   };
-  /// The messages that have come for a board, in the order of each sender.
+  /// The messages that have come for a board. The messages of each sender are in the order in which it sent them.
   std::deque<Arrived> take(int number) {
     progress();
     const auto found = arrived_.find(number);
@@ -93,9 +98,9 @@ class MessageBoards::Exchange {
     Arrived message;
     Operation operation;
   };
-  /// Operations read and write it.
+  /// The bytes that operations of the transport read and write until they are over.
   struct Memory {
-    std::list<Sent> sent;  ///< that may not be over
+    std::list<Sent> sent;
     std::optional<Arriving> arriving;
   };
 

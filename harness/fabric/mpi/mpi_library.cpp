@@ -128,7 +128,8 @@ const MpiLibrary& library_of(const Environment& environment) {
   if (sign != signs.end()) return *sign->second;
   throw std::runtime_error(
       "fabric mpi: no MPI has started this process: none of OMPI_COMM_WORLD_SIZE, PMIX_RANK and PMI_RANK is set. Start "
-      "the ranks by mpirun, or by srun --mpi with the interface of the MPI library, or use the fabric shm");
+      "the ranks by mpirun, or by srun --mpi with the interface of the MPI library, or use the fabric tcp, which needs "
+      "no MPI");
 }
 
 std::filesystem::path default_module_folder() {

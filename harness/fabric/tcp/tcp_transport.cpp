@@ -36,7 +36,7 @@ constexpr std::chrono::milliseconds between_looks{5};
 
 std::string fresh_secret() { return fmt::format("{:02x}", fmt::join(control::link::fresh_nonce(), "")); }
 
-/// A connection to each rank, and as much again while connections begin: a rank tries several addresses at once.
+/// Allows two descriptors for each rank: a rank tries several addresses of another rank at once, until it is connected.
 void require_open_files(int first_free, int rank, int size) {
   constexpr int reserve = 32;
   const int needed = first_free + 2 * size + reserve;
@@ -180,9 +180,17 @@ std::string TcpTransport::trouble(int rank) const {
   const Peer& other = peer(rank);
   if (!other.lost.empty()) return fmt::format("the TCP connection to rank {} is over: {}", rank, other.lost);
   if (other.was_connected || rank == rank_) return {};
-  if (other.search) return fmt::format("no TCP connection to rank {}: {}", rank, other.search->answers());
-  if (rank < rank_) return fmt::format("rank {} has not published its addresses for TCP", rank);
-  return fmt::format("rank {} has made no TCP connection to {}", rank, acceptor_->addresses());
+  if (other.search)
+    return fmt::format(
+        "rank {} cannot connect to rank {} over TCP: {} (hosts of ranks have to accept TCP from each "
+        "other: docs/clusters.md)",
+        rank_, rank, other.search->answers());
+  if (rank < rank_)
+    return fmt::format("rank {} has not published its addresses for TCP, or this host does not see them yet", rank);
+  return fmt::format(
+      "rank {} has made no TCP connection to {}: it has begun no call, or its host cannot reach these "
+      "addresses (docs/clusters.md)",
+      rank, acceptor_->addresses());
 }
 
 // -- Bytes ------------------------------------------------------------------------------------------------------------
@@ -203,7 +211,7 @@ void TcpTransport::read(int rank) {
     if (in_header) {
       from.header_bytes += count;
       if (from.header_bytes < sizeof from.header) continue;
-      if (from.header.bytes > longest_message) return lose(rank, "it sent bytes that are no message");
+      if (from.header.bytes > longest_message) return lose(rank, "it sent bytes that are not a valid message");
       from.room = inbox_.begin(rank, from.header.tag, static_cast<std::size_t>(from.header.bytes));
     } else {
       from.room = from.room.subspan(count);
