@@ -208,9 +208,9 @@ class RunCommand final : public Subcommand {
                   "it, --ranks selects the one size that the command starts. Ranks on several hosts need --fabric tcp "
                   "or mpi, or --device cuda (docs/clusters.md).");
     options.value(course_group, "--join-timeout", texts_.join_timeout, "TIME",
-                  "With --launcher: the command has this time to start all ranks of a world, and to find GPUs for "
-                  "them. The default is 30 s. Give more time, for example 10min, where it waits for nodes, or where "
-                  "programs start slowly.");
+                  "With --launcher: the command has this time to start all ranks of a world. With --device cuda, the "
+                  "hosts of the ranks also list their GPUs in this time. The default is 30 s. Give more time, for "
+                  "example 10min, where the command waits for nodes, or where programs start slowly.");
     options.value(course_group, "--host-silence", texts_.host_silence, "TIME",
                   "With --launcher, and ranks on several hosts: a host that sends nothing for this time is lost. The "
                   "default is 0.8 s. Give more time, for example 10s, where hosts are overloaded or their network "

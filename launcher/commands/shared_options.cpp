@@ -109,9 +109,9 @@ void declare_plan(OptionDeclarations& options, PlanOptions& plan, WorldTexts& te
   declare_device(options, plan, texts);
   options.value(
       device_group, "--fabric", texts.fabric, "NAME",
-      "Move bytes between ranks by shm, by thread (ranks are threads of one process), by tcp (between hosts, too), by "
-      "mpi (with --launcher: messages of the MPI library that starts the ranks), or by nccl (with --device cuda). The "
-      "default is thread for cases that need it, else shm or nccl.");
+      "Move bytes between ranks by shm (shared memory), thread (ranks are threads of one process), tcp (messages over "
+      "TCP), mpi (with --launcher: messages of the MPI library that starts the ranks), or nccl (with --device cuda). "
+      "tcp, mpi and nccl also reach other hosts. The default is thread for cases that need it, else shm or nccl.");
   options.choices("--fabric", {protocol::shm_fabric, protocol::thread_fabric, protocol::tcp_fabric,
                                protocol::mpi_fabric, protocol::nccl_fabric});
   options.value(
