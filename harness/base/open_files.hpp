@@ -8,8 +8,8 @@
 
 namespace shardproof::base {
 
-/// Raises the limit to `needed` where it is lower, as far as the hard limit allows. Returns the hard limit if it is too
-/// low.
+/// Raises the soft limit to `needed` if it is lower, but not above the hard limit. Returns the hard limit if that is
+/// too low, or else nullopt.
 inline std::optional<rlim_t> raise_open_files(rlim_t needed) {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return std::nullopt;

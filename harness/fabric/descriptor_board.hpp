@@ -19,8 +19,8 @@ class DescriptorBoard {
   /// The number of calls by which a rank may be ahead of another and the board can still compare them.
   static constexpr std::uint64_t kept = 1024;
 
-  /// Where ranks share no memory, each has a copy of the board. A wire carries what a rank does on its copy to the
-  /// others. None of its functions waits.
+  /// Ranks that share no memory have one copy of the board each. A wire reports to the other ranks what this rank does
+  /// on its copy. No function waits.
   class Wire {
    public:
     Wire() = default;
@@ -32,7 +32,7 @@ class DescriptorBoard {
     /// This rank has compared all calls before this number.
     virtual void compared(std::uint64_t number) = 0;
     virtual void found(std::string_view mismatch) = 0;
-    /// Calls `take_…` of the board for all that has come from other ranks.
+    /// Calls `take_…` of the board for each report of another rank that has arrived.
     virtual void receive(DescriptorBoard& board) = 0;
   };
 
@@ -51,7 +51,7 @@ class DescriptorBoard {
   /// `at_everything` compares all posted requests. It is for a rank that has waited long for the others.
   enum class Look : std::uint8_t { at_whole_calls, at_everything };
   /// Throws Mismatch. From then on the text is the same on every rank: the first rank that finds a mismatch writes the
-  /// text down. Where ranks have copies, two ranks that find mismatches at the same moment may have different texts.
+  /// text down. If ranks have copies, two ranks that find mismatches at the same moment may have different texts.
   void check(Look look);
   /// `rank 2 has posted 4 of 5 calls`, for all ranks that have posted fewer calls than this rank. Empty: there is no
   /// such rank.
@@ -65,7 +65,7 @@ class DescriptorBoard {
 
  private:
   struct Layout;
-  /// Where ranks have copies, each reports once for so many comparisons.
+  /// If ranks have copies, a rank reports its comparisons once for so many calls.
   static constexpr std::uint64_t between_reports = kept / 4;
 
   DescriptorBoard(std::shared_ptr<shm::Region> region, const Group& group, std::unique_ptr<Wire> wire);

@@ -52,8 +52,8 @@ class FileStore {
   /// Returns nullopt while this host sees no value of the key. Throws TornValue (value_file.hpp) when the key's file is
   /// not whole, and std::runtime_error when it is from another world.
   std::optional<std::string> get(std::string_view key) const;
-  /// Call it between two calls of `get` for a key that is missing. A network file system may keep in its cache that the
-  /// key does not exist (FileLayer::refresh).
+  /// Lets this host see new keys: a network file system may keep in its cache that a key does not exist. Call it
+  /// between two calls of `get` for a missing key (FileLayer::refresh).
   void refresh() const;
   /// Waits for the whole values of all keys and returns them in the order of `keys`. Throws StorePoisoned, also when
   /// all values exist. Throws DeadlineExceeded, which names the missing keys, or TornValue if one is not whole then.

@@ -55,7 +55,8 @@ CaseEnd conclude(int rank, const BodyEnd& mine, std::span<const BodyEnd> all,
 /// Empty: no rank failed. Every rank gets the same result.
 std::optional<protocol::Outcome> failure_of(std::span<const BodyEnd> all, const std::optional<control::Abort>& aborted);
 
-/// True if messages of this case may be left where the fabric sends messages. Then its groups make no further call.
+/// True if a call ended early on a rank. A fabric of messages may then still carry messages of this case, and its
+/// groups make no further call.
 bool may_have_left_messages(std::span<const BodyEnd> all);
 
 /// True if the case itself is the reason for each defect. A fresh process of the same machine has no defect.

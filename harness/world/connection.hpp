@@ -26,9 +26,9 @@ struct Connection {
 
 // Both throw std::system_error or std::runtime_error with the name of the file that cannot be opened or made.
 
-/// For a rank that is a process: it maps the files of its launcher, and reaches its peers by the plan's fabric. `mpi`
-/// is the MPI library that has started the rank. `tcp` is TCP, and so is `nccl` if ranks are on several hosts.
-/// Otherwise, ranks share memory.
+/// For a rank that is a process: it maps the files of its launcher, and reaches its peers by the plan's fabric. With
+/// `mpi`, the MPI library that has started the ranks carries messages. With `tcp`, TCP connections carry messages. So
+/// they do with `nccl`, if ranks are on several hosts. Otherwise, ranks share memory.
 Connection connect_process(const protocol::WorldPlan& plan);
 /// For ranks that are threads of one process, in a plan whose fabric is `thread`. All ranks share the connection: one
 /// mapping of all shared memory, at the same addresses.

@@ -1,6 +1,6 @@
 // The world's group as bodies and engines see it. It passes every call to the fabric. For the end of the running case,
-// it counts this rank's calls on the world group, and records whether another rank ended one of its waits, and whether
-// a call ended early. A body may swallow that exception, but the record stays.
+// it counts this rank's calls on the world group. It also records whether a call ended early, and whether another rank
+// has ended a wait. A body may swallow such an exception, but the record stays.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ struct GroupWatch {
   std::uint64_t world_calls = 0;  ///< includes splits
   /// Another rank ended a wait, or all ranks waited for each other.
   bool released = false;
-  /// A call ended early. Messages of it may be left, if the fabric sends messages.
+  /// A call ended early. If the fabric sends messages, some of the call's messages may be left.
   bool left_call = false;
 };
 

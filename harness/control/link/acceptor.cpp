@@ -19,7 +19,7 @@ namespace shardproof::control::link {
 namespace {
 
 constexpr std::uint64_t key_of_listener = 0;  // no peer has this number
-/// In one turn, so that a flood does not stop other work.
+/// The most connections in one turn: a flood must not stop other work.
 constexpr int most_accepted = 64;
 constexpr std::chrono::milliseconds pause_without_descriptors{100};
 
@@ -28,7 +28,7 @@ bool binds(const base::FileDescriptor& socket, const Socket& address) {
   return socket && ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
 }
 
-/// A socket for both kinds of addresses, or for those of IPv4 where the host has no IPv6.
+/// A socket for addresses of IPv4 and IPv6, or of IPv4 alone if the host has no IPv6.
 base::FileDescriptor listen_on_all() {
   constexpr int kind = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC;
   base::FileDescriptor socket(::socket(AF_INET6, kind, 0));

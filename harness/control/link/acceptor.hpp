@@ -1,8 +1,8 @@
 // Acceptor takes TCP connections from other hosts. It gives its owner each connection whose other side has proved that
 // it knows the secret, together with that side's first message. A hub and a rank of the fabric `tcp` have one.
 //
-// A wrong, silent or slow peer costs only its own connection. Connections that have proved nothing are bounded. Where
-// there are too many, the address with the most of them loses its oldest one.
+// A wrong, silent or slow peer costs only its own connection. A *stranger* is a connection that has proved nothing. If
+// there are too many strangers, the address with the most of them loses its oldest one.
 #pragma once
 
 #include <chrono>
@@ -30,12 +30,12 @@ class Acceptor {
     std::string secret;
     /// The most connections that have proved nothing.
     std::size_t most_strangers = usual_strangers(0);
-    /// A peer has so long for its proof. Then it is disconnected. After the proof it has no limit: it has been welcomed
-    /// and does not search any more, so without its connection the two sides would never meet.
+    /// The time for a peer's proof. A slower peer is disconnected. After the proof, no limit holds: a peer that has been
+    /// welcomed does not search any more, so without its connection the two sides would never meet.
     std::chrono::nanoseconds proof_limit = std::chrono::seconds(10);
   };
 
-  /// Connections that have proved nothing get this part of the descriptors of the process.
+  /// Strangers get at most one of so many descriptors of the process.
   static constexpr int part_of_strangers = 4;
 
   /// Listens on a free port of all interfaces. Throws std::system_error.
@@ -57,8 +57,8 @@ class Acceptor {
   };
   /// The connections that have come since the last call.
   std::vector<Arrival> take_arrivals() { return std::exchange(arrivals_, {}); }
-  /// Drops the oldest stranger of the address that has the most strangers. False: there is no stranger. Call it where
-  /// the process needs a descriptor.
+  /// Drops the oldest stranger of the address that has the most strangers. False: there is no stranger. For an owner
+  /// that needs a descriptor.
   bool drop_stranger();
 
  private:

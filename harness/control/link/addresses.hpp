@@ -1,4 +1,4 @@
-// The addresses by which pages of other hosts reach a hub, as a text for the store.
+// The addresses by which other hosts reach a hub, or a rank of the fabric `tcp`, as a text for the store.
 #pragma once
 
 #include <sys/socket.h>

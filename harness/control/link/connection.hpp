@@ -38,10 +38,10 @@ class Connection {
   /// After the last message: the other side reads the end of the stream once it has read all messages.
   void end_sending() { ends_sending_ = true; }
 
-  /// The socket, and the bytes that were received after the last message, for an owner that goes on without messages.
+  /// For an owner that uses the socket for its own bytes from now on.
   struct Raw {
     base::FileDescriptor socket;
-    std::string received;
+    std::string received;  ///< after the last message
     std::string unsent;  ///< The owner has to send it first.
   };
   Raw release() && { return {std::move(socket_), std::move(in_), std::move(out_)}; }

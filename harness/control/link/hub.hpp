@@ -1,5 +1,5 @@
-// Hub is the one process of a world that all control pages are connected to: it has their connections, and the HubCore
-// that decides. Guards of ranks connect to it, too: it gives their connections to the launcher, its owner.
+// Hub connects all control pages of a world. It owns their connections, and the HubCore that decides. Guards of ranks
+// connect to it, too: the hub gives their connections to its owner, the launcher.
 #pragma once
 
 #include <chrono>
@@ -21,7 +21,7 @@ class Hub {
   struct Settings {
     HubCore::Settings core;
     std::string secret;
-    /// A peer has so long for its proof. Then it is disconnected.
+    /// The time for a peer's proof. A slower peer is disconnected.
     std::chrono::nanoseconds proof_limit = std::chrono::seconds(10);
   };
 
@@ -36,8 +36,8 @@ class Hub {
   std::optional<Deadline> deadline() const;
   void handle_events();
 
-  /// The connections of guards that have come since the last call. Each began with a Note. The hub no longer reads
-  /// them.
+  /// The connections of guards that have come since the last call. The first message of each is a Note. The hub no
+  /// longer reads them.
   std::vector<Acceptor::Arrival> take_guests() { return std::exchange(guests_, {}); }
 
   const HubCore& core() const { return core_; }

@@ -12,7 +12,7 @@ namespace shardproof::device::cuda {
 
 class CudaWorld final : public Platforms {
  public:
-  /// `hosts` is the world's group in the harness' own fabric; its ranks make their boards with `boards`.
+  /// `hosts` is the world's group in the harness' own fabric. `boards` makes this rank's board of each group.
   CudaWorld(const VendorTables& vendor, GpuContext context, std::shared_ptr<Group> hosts,
             std::shared_ptr<fabric::Boards> boards);
 

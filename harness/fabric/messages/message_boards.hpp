@@ -1,4 +1,4 @@
-// MessageBoards makes descriptor boards for ranks that share no memory. Each rank has a copy of each board. It sends
+// MessageBoards makes descriptor boards for ranks that share no memory. Each rank has a copy of each board, and sends
 // its calls to the other ranks of the group. No rank waits for such a message.
 #pragma once
 
@@ -11,7 +11,7 @@ namespace shardproof::fabric::messages {
 
 class MessageBoards final : public Boards {
  public:
-  /// The transport carries nothing else.
+  /// `transport` must carry nothing else.
   explicit MessageBoards(std::unique_ptr<Transport> transport);
   ~MessageBoards() override;
 
@@ -20,7 +20,7 @@ class MessageBoards final : public Boards {
  private:
   class Exchange;
   class BoardWire;
-  std::shared_ptr<Exchange> exchange_;  ///< also of boards that outlive this object
+  std::shared_ptr<Exchange> exchange_;  ///< Boards share it, and may outlive this object.
 };
 
 }  // namespace shardproof::fabric::messages

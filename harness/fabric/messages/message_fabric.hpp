@@ -1,4 +1,4 @@
-// MessageFabric is a fabric of ranks on one or several hosts that send each other messages. Its transport carries the
+// MessageFabric is a fabric for ranks that send each other messages, on one or several hosts. Its transport carries the
 // messages.
 #pragma once
 
@@ -16,7 +16,7 @@ struct MessageContext;
 
 class MessageFabric : public Fabric {
  public:
-  /// `name`: the fabric's, for texts. The transport has the rank and the size of the world.
+  /// `name` is the fabric's name in error texts. The transport has the world's size, and the rank's number in it.
   MessageFabric(std::string name, const FabricContext& context, std::unique_ptr<messages::Transport> transport);
   /// Waits for no rank.
   std::shared_ptr<Group> join() override;

@@ -24,7 +24,7 @@
 namespace shardproof::fabric::messages {
 
 struct MessageContext : RankContext {
-  std::string fabric;  ///< its name, for texts
+  std::string fabric;  ///< the fabric's name, for error texts
   std::shared_ptr<Messenger> messenger;
 };
 

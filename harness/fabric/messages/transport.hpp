@@ -1,5 +1,6 @@
-// Transport carries messages of bytes between the ranks of a world. No function waits for another rank. An MPI library
-// implements it for ranks on several hosts, and so do TCP connections. Tests have one for threads.
+// Transport carries messages of bytes between the ranks of a world. No function waits for another rank. There are
+// implementations by an MPI library (mpi/mpi_library.hpp) and over TCP (tcp/tcp_transport.hpp). Tests have one for
+// threads.
 #pragma once
 
 #include <cstddef>
@@ -47,9 +48,9 @@ class Transport {
   virtual void cancel(Operation& receive) = 0;
   virtual std::optional<Arrival> probe() = 0;
 
-  /// No operation with this rank that is not over will ever be.
+  /// True if no open operation with this rank will ever end.
   virtual bool is_lost(int) const { return false; }
-  /// Why no message comes from this rank or goes to it, for texts. Empty: nothing is known.
+  /// Why messages from this rank or to it do not arrive, for error texts. Empty: the transport knows no reason.
   virtual std::string trouble(int) const { return {}; }
 
   // The end: exactly one of the two.

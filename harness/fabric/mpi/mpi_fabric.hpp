@@ -1,5 +1,5 @@
-// MpiFabric is the fabric whose messages the MPI library carries that has started the ranks. It knows no launcher, only
-// the variables that the library's own mpirun sets for its ranks (mpi_library.hpp).
+// MpiFabric is the fabric `mpi`: the MPI library that has started the ranks carries their messages. The fabric knows no
+// launcher, only the variables that the library's own mpirun sets for its ranks (mpi_library.hpp).
 #pragma once
 
 #include <memory>

@@ -26,7 +26,8 @@ bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK; }
 
 ByteStream::ByteStream(control::link::Connection::Raw raw)
     : socket_(std::move(raw.socket)), buffer_(std::move(raw.received)), unsent_(std::move(raw.unsent)) {
-  // The kernel would also count the time in which the other rank reads nothing: it computes, or a debugger stops it.
+  // Connection has set a limit. The kernel would apply it to a rank that reads nothing because it computes, or because
+  // a debugger stops it.
   const int no_limit = 0;
   ::setsockopt(socket_.get(), IPPROTO_TCP, TCP_USER_TIMEOUT, &no_limit, sizeof no_limit);
 }

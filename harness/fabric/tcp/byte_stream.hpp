@@ -1,5 +1,5 @@
-// ByteStream is a connected socket that never blocks, with a buffer for short reads. It has no limit for the time in
-// which the other side reads nothing.
+// ByteStream is a connected socket that never blocks, with a buffer for short reads. The other side may read nothing
+// for any time.
 #pragma once
 
 #include <cstddef>
@@ -13,20 +13,20 @@ namespace shardproof::fabric::tcp {
 
 class ByteStream {
  public:
-  /// Goes on where the connection stopped.
+  /// Continues with the bytes that the connection has received, and with those that it has not sent.
   explicit ByteStream(control::link::Connection::Raw raw);
 
   int descriptor() const { return socket_.get(); }
-  /// Reads up to as many bytes as `room` has. 0: no byte is there now, or the stream is broken. Bytes that came before
-  /// a write found the end of the connection are still read.
+  /// Reads at most as many bytes as `room` has. 0: no byte is there now, or the stream is broken. After a write has
+  /// failed, it still reads the bytes that came before.
   std::size_t read(std::span<std::byte> room);
-  /// Writes both spans, one after the other, as far as the socket takes them now. Returns the number of bytes. First
-  /// it writes the bytes that the connection has not sent.
+  /// Writes the unsent bytes of the connection, then both spans, as far as the socket takes them now. Returns how many
+  /// bytes of the spans it has written.
   std::size_t write(std::span<const std::byte> first, std::span<const std::byte> second);
   bool has_unsent() const { return !unsent_.empty(); }
   /// False: a write has failed. Reads go on to the end of the stream.
   bool takes_bytes() const { return broken_.empty() && write_error_.empty(); }
-  /// Why no more bytes come. Empty: they do.
+  /// Why no more bytes come. Empty: more may come.
   const std::string& broken() const { return broken_; }
 
  private:

@@ -22,9 +22,9 @@ class Inbox {
   /// `operation`: a number that no other receive has had.
   void receive(std::span<std::byte> room, int from, int tag, std::uint64_t operation);
   /// Throws std::runtime_error while the receive has less room than its message. The message stays until the receive is
-  /// cancelled, and then goes to the next one.
+  /// cancelled. Then the next receive gets it.
   bool is_over(std::uint64_t operation) const;
-  /// A receive whose message is arriving goes on.
+  /// Ends the receive without a message. A receive whose message is arriving goes on until the message is whole.
   void cancel(std::uint64_t operation);
   /// A whole message that no receive has asked for.
   std::optional<messages::Arrival> probe() const;
@@ -49,8 +49,8 @@ class Inbox {
     std::vector<std::byte> bytes;
     bool is_whole = false;
   };
-  /// The messages and the receives of a rank and a tag. One of both lists is empty, or the first message is not whole,
-  /// or it has more bytes than the first receive has room for.
+  /// The messages and the receives of one rank and one tag. If both lists have entries, the first message is not whole,
+  /// or the first receive has too little room for it.
   struct Lane {
     std::list<Message> messages;
     std::list<Receive> receives;
@@ -60,7 +60,7 @@ class Inbox {
   /// The message that arrives from a rank.
   struct Arriving {
     Way way;
-    std::optional<Receive> receive;  ///< Empty: it is the last one of the lane's messages.
+    std::optional<Receive> receive;  ///< Its room takes the bytes. Empty: the lane's last message takes them.
   };
 
   /// Forgets the lane if nothing is left in it: each group that a rank ever had has its own tag.

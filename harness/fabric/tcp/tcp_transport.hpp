@@ -30,8 +30,9 @@ namespace shardproof::fabric::tcp {
 
 class TcpTransport final : public messages::Transport {
  public:
-  /// Publishes this rank in the store. All ranks of the world make one, with the same prefix of keys in `store`. Throws
-  /// std::system_error, std::runtime_error if the limit of open files is too low, and what FileStore::put throws.
+  /// Publishes this rank's addresses in the store. All ranks of the world make a transport, with the same prefix of
+  /// keys in `store`. Throws std::system_error, std::runtime_error if the limit of open files is too low, and what
+  /// FileStore::put throws.
   TcpTransport(rendezvous::FileStore store, int rank, int size);
 
   std::string_view name() const override { return "TCP"; }
@@ -70,7 +71,7 @@ class TcpTransport final : public messages::Transport {
     std::optional<ByteStream> stream;
     bool was_connected = false;
     bool is_watched_for_writing = false;
-    std::string lost;  ///< why; empty: it is not
+    std::string lost;  ///< Why the connection is over. Empty: it is not.
     std::deque<Send> sends;
     Header header;  ///< of the arriving message
     std::size_t header_bytes = 0;  ///< that have arrived
