@@ -79,7 +79,7 @@ class CasePlayer {
   }
 
  private:
-  /// The command of --launcher may start ranks on hosts that see the run's folder only.
+  /// The command of --launcher may start ranks on other hosts. They see the run's folder, but no scratch directory.
   rendezvous::RendezvousDirectory make_scratch() const {
     if (requested_.launcher.empty()) return rendezvous::RendezvousDirectory::make(1);
     make_directory(shared_place_);

@@ -16,7 +16,7 @@ Worker find_subject(PlanOptions& options, const std::filesystem::path& worker, S
 /// For ranks on GPUs, sets the backend in `options` (`--backend`, or the backend that belongs to this executable), and
 /// the GPUs that ranks may have. With `--launcher`, guards find these GPUs later, on the hosts of the ranks. Throws
 /// CommandError:
-///   - infrastructure if there is no backend, or no GPU without `--launcher`,
+///   - infrastructure if there is no backend, or, without `--launcher`, no GPU,
 ///   - usage if the backend is not a file, or the choice of GPUs is impossible.
 void find_gpus(const Worker& worker, PlanOptions& options, SignalWatch& signals);
 

@@ -90,9 +90,9 @@ class RunningWorld {
 };
 
 /// Starts the ranks. If there is no room for the world's memory, prints that, and puts this memory into `directory`.
-/// Sets the nonce and the directories in `plan`, and writes it to `directory`. With `launch.gpus`, it sets the ranks'
-/// variables before they start, and writes the plan again. Borrows `plan`, `directory` and `launch`. Throws
-/// CommandError if the world's files cannot be made.
+/// Sets the nonce and the directories in `plan`, and writes it to `directory`. With `launch.gpus`, the world adds the
+/// variables of the ranks' GPUs to `plan` before the ranks start, and writes it again. Borrows `plan`, `directory` and
+/// `launch`. Throws CommandError if the world's files cannot be made.
 std::unique_ptr<RunningWorld> start_world(protocol::WorldPlan& plan, const protocol::WorldDirectory& directory,
                                           const WorldLaunch& launch, std::vector<LiveView> views);
 

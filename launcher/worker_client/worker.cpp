@@ -107,8 +107,8 @@ struct Answer {
   std::string text, complaint;
 };
 
-/// A worker that was started with arguments, and has not answered. Throws CommandError (infrastructure) if the worker
-/// cannot be started.
+/// A worker that was started with arguments, until it answers. The constructor throws CommandError (infrastructure) if
+/// the worker cannot be started.
 class Question {
  public:
   Question(const Worker& worker, std::vector<std::string> arguments, std::chrono::milliseconds time_limit)
@@ -163,7 +163,7 @@ class Question {
   control::Deadline deadline_;
 };
 
-/// Calls `take` until it returns a value: now and whenever the worker may have answered. The worker has its own process
+/// Calls `take` until it returns a value, each time when the worker may have answered. The worker has its own process
 /// group, which a terminal's Ctrl-C does not reach. So a signal to the launcher ends the wait.
 template <class Asked, class Take>
 auto wait_for(const Asked& question, SignalWatch& signals, const Take& take) {

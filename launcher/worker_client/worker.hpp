@@ -60,7 +60,7 @@ void ask_for_cases(Worker& worker, const std::filesystem::path& subject_library,
 protocol::GpuListing ask_gpus(const Worker& worker, const std::filesystem::path& backend, SignalWatch& signals,
                               std::chrono::milliseconds time_limit = worker_time_limit);
 
-/// The same question, for a caller that waits for other events, too. It ends the worker with this object.
+/// The question of `ask_gpus`, for a caller that waits for other events, too. The destructor ends the worker.
 class GpuQuestion {
  public:
   /// Starts the worker. Throws CommandError (infrastructure).
@@ -72,7 +72,7 @@ class GpuQuestion {
 
   /// Readable once the worker has ended.
   int descriptor() const;
-  /// From then on, `listing` waits no longer for the worker.
+  /// From then on, `listing` throws if the worker has not ended.
   control::Deadline deadline() const;
   /// Empty: the worker may still answer. Throws like `ask_gpus`.
   std::optional<protocol::GpuListing> listing();

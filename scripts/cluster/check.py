@@ -31,7 +31,7 @@ def is_gone(process):
 
 
 def cut_connections(process):
-    """Both directions of each TCP connection of a process."""
+    """Shuts down both directions of each TCP connection of a process."""
     pidfd_getfd = 438  # the same number on each architecture
     handle = os.pidfd_open(process)
     try:
@@ -51,7 +51,7 @@ def cut_connections(process):
                     try:
                         one.shutdown(socket.SHUT_RDWR)
                     except OSError:
-                        pass  # it listens, or the other side has ended it
+                        pass  # the socket listens, or the other side has ended the connection
     finally:
         os.close(handle)
 

@@ -28,13 +28,13 @@ def differences(usual, other):
 
 
 def changed(usual, other):
-    """Cases that ran in both runs, and differ."""
+    """Cases that ran in both runs, with other outcomes."""
     one, another = usual.outcomes(), other.outcomes()
     return [name for name in set(one) & set(another) if one[name] != another[name]]
 
 
 def compare(check):
-    """The runs on shm, by the size of their worlds."""
+    """Returns the runs on shm, by the size of their worlds."""
     print("\nAll suites. `equal`: the verdict and the outcomes of all ranks are those on shm.\n")
     print("| ranks | fabric | cases | skipped | result | time |\n|---|---|---|---|---|---|", flush=True)
     runs = {}

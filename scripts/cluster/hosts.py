@@ -51,7 +51,7 @@ def four_nodes_without_mpi(check, root, usual):
     spread = check.run("all suites on four hosts", *size, "--fabric", "tcp", launcher=SRUN)
     same = spread.code == 0 and len(spread.outcomes()) > 50 and not differences(usual, spread)
     check.expect("all suites on eight ranks of four nodes, over TCP, as on one host", same, spread.text[-3000:])
-    # GPUs that are threads of the CPU. Each guard lists those of its node.
+    # GPUs that are threads of the CPU. Each guard lists the GPUs of its node.
     backend = root / "build/lib/libshardproof_cpu_vendor.so"
     cuda = check.run("GPUs", "overlap", *size, "--device", "cuda", "--backend", backend, launcher=SRUN)
     hosts = [host for world in cuda.worlds for host in world["hosts"]]

@@ -42,7 +42,7 @@ class Kills:
         self.random = random.Random(seed)
 
     def ends(self, launcher, folder):
-        """A function for each way to end a process of a run whose ranks wait."""
+        """For each process or connection of a run whose ranks wait, a function that ends it."""
         ranks = ranks_that_wait(folder, 2)
         guards = {rank: parent_of(process) for rank, process in ranks.items()}
         self.to_end = [*ranks.values(), *guards.values()]
