@@ -52,7 +52,7 @@ void on_boards(int size, const BoardsOf& boards_of, const BoardBody& body) {
   });
 }
 
-/// A board on every rank: one in shared memory, and then copies that exchange messages.
+/// Runs the body twice: with one board in shared memory, and then with a copy on each rank, by messages.
 void on_boards(int size, const BoardBody& body) {
   const auto shared = std::make_shared<fabric::SharedBoards>(fabric::shm::make_thread_memory());
   on_boards(size, [&](int) { return shared; }, body);
@@ -84,12 +84,12 @@ TEST_CASE("ranks that post the same thousands of times, at their own pace, agree
       while (!board.has_room()) board.check(Look::at_everything);
       expect(board.post(asked(i % 7 + 1)) == i, "the number of a call");
       if (side.rank == 0 || i % 100 == 0)
-        expect(mismatch(board, Look::at_everything).empty(), "equal requests are reported");
+        expect(mismatch(board, Look::at_everything).empty(), "a mismatch, although all calls are equal");
     }
     side.world->barrier("all posted");
     await(
         [&] {
-          expect(mismatch(board, Look::at_whole_calls).empty(), "equal requests are reported");
+          expect(mismatch(board, Look::at_whole_calls).empty(), "a mismatch, although all calls are equal");
           return board.missing_calls().empty();
         },
         "a call is missing");
@@ -101,7 +101,7 @@ TEST_CASE("the first two that differ are named, alike on every rank, once all ha
     board.post(asked(8));
     if (side.rank == 2) board.post(asked(9));
     side.world->barrier("rank 2 is ahead");
-    if (side.rank != 2) expect(mismatch(board, Look::at_whole_calls).empty(), "told before it is known");
+    if (side.rank != 2) expect(mismatch(board, Look::at_whole_calls).empty(), "reported before all ranks have posted");
     if (side.rank != 2) board.post(asked(8));
     side.world->barrier("all posted");
     const std::string expected =
@@ -109,7 +109,7 @@ TEST_CASE("the first two that differ are named, alike on every rank, once all ha
     const std::string found = awaited_mismatch(board, Look::at_whole_calls);
     expect(found == expected, found);
     board.post(asked(8));
-    expect(mismatch(board, Look::at_whole_calls) == expected, "it is forgotten");
+    expect(mismatch(board, Look::at_whole_calls) == expected, "the mismatch is not reported again");
   });
 }
 
@@ -118,14 +118,15 @@ TEST_CASE("a rank that has waited for long reports ranks that differ though anot
     if (side.rank > 0) board.post(asked(8, side.rank == 1 ? CollectiveKind::all_gather : CollectiveKind::broadcast));
     side.world->barrier("two have posted");
     if (side.rank == 1) {
-      expect(mismatch(board, Look::at_whole_calls).empty(), "told before all have come");
+      expect(mismatch(board, Look::at_whole_calls).empty(), "reported before all ranks have posted");
       await(
           [&] {
-            expect(mismatch(board, Look::at_whole_calls).empty(), "told before all have come");
+            expect(mismatch(board, Look::at_whole_calls).empty(), "reported before all ranks have posted");
             return board.missing_calls() == "rank 0 has posted 0 of 1 calls of group world";
           },
           "rank 0 is missing");
-      expect(mismatch(board, Look::at_everything).find("rank 1 asks for all_gather") != std::string::npos, "not told");
+      expect(mismatch(board, Look::at_everything).find("rank 1 asks for all_gather") != std::string::npos,
+             "not reported");
     }
     side.world->barrier("it is known");
     awaited_mismatch(board, Look::at_whole_calls);
@@ -203,11 +204,14 @@ TEST_CASE("copies of boards take a tag each, and a rank that has used them all s
     fabric::messages::MessageBoards boards(mailboxes.open(side.rank));
     for (int number = 0; number < 2; ++number) boards.make(*side.world);
     const std::string text = testing::thrown_by<std::runtime_error>([&] { boards.make(*side.world); });
-    expect(text == "too many groups: each descriptor board takes a tag of the transport", text);
+    expect(text ==
+               "group world: mailboxes has only 1 tags, and the board of each group takes one: make fewer groups "
+               "in one world",
+           text);
   });
 }
 
-TEST_CASE("copies of boards of several groups do not mix, whatever ranks and boards each group has") {
+TEST_CASE("copies of boards of several groups do not mix if groups have different ranks and numbers of boards") {
   testing::Mailboxes mailboxes(4, Catch::getSeed());
   on_ranks(4, [&](Side& side) {
     fabric::messages::MessageBoards boards(mailboxes.open(side.rank));
@@ -230,7 +234,7 @@ TEST_CASE("copies of boards of several groups do not mix, whatever ranks and boa
       if (board == nullptr) continue;
       await(
           [&, one = board] {
-            expect(mismatch(*one, Look::at_everything).empty(), "equal requests are reported");
+            expect(mismatch(*one, Look::at_everything).empty(), "a mismatch, although all calls are equal");
             return one->missing_calls().empty();
           },
           "a call is missing");

@@ -1,4 +1,4 @@
-// The inbox alone: which receive gets which message.
+// The inbox without connections: which receive gets which message.
 #include "harness/fabric/tcp/inbox.hpp"
 
 #include <algorithm>
@@ -32,7 +32,7 @@ using testing::rounds;
 
 namespace {
 
-/// A room for a message, full of dots.
+/// Room for a message, filled with dots.
 struct TextRoom {
   explicit TextRoom(std::size_t bytes) : text(bytes, '.') {}
   std::span<std::byte> bytes() { return std::as_writable_bytes(std::span(text)); }
@@ -171,7 +171,7 @@ TEST_CASE("inbox: a cancel after the message came changes nothing") {
   CHECK_FALSE(inbox.probe());
 }
 
-TEST_CASE("inbox: a message that is lost while it arrives is no message, and its receive stays open") {
+TEST_CASE("inbox: a message that is lost while it arrives is dropped, and its receive stays open") {
   Inbox inbox;
   TextRoom first(3), second(3);
   inbox.receive(first.bytes(), 1, 5, 1);
@@ -197,7 +197,7 @@ TEST_CASE("inbox: a cancelled receive is over when its message is lost") {
   CHECK(inbox.is_over(1));
 }
 
-TEST_CASE("inbox: a message without a receive that is lost leaves the whole ones before it") {
+TEST_CASE("inbox: if a message without a receive is lost, the whole messages before it stay") {
   Inbox inbox;
   let_arrive(inbox, 1, 5, "abc");
   inbox.begin(1, 5, 7);
@@ -211,7 +211,7 @@ TEST_CASE("inbox: a message without a receive that is lost leaves the whole ones
   CHECK_FALSE(inbox.probe());
 }
 
-TEST_CASE("inbox: a probe shows whole messages alone, each until it is received") {
+TEST_CASE("inbox: a probe shows only whole messages, and shows a message until it is received") {
   Inbox inbox;
   CHECK_FALSE(inbox.probe());
   const auto place = inbox.begin(3, 9, 2);
@@ -250,7 +250,7 @@ TEST_CASE("inbox: a receive with less room than its message is an error, and the
         Catch::Matchers::Message("a message of rank 1 with tag 5 has 3 bytes, its receive has room for 2"));
   }
   CHECK(narrow.text == "..");
-  CHECK_FALSE(inbox.is_over(2));  // it is not for the first message
+  CHECK_FALSE(inbox.is_over(2));  // the first message is not for this receive
   inbox.cancel(1);
   CHECK(inbox.is_over(1));
   CHECK(inbox.is_over(2));
@@ -294,7 +294,7 @@ TEST_CASE("inbox: tags that are not used any more take no memory") {
 
 namespace {
 
-/// A slow inbox for comparison. It searches its lists of messages and receives from the start.
+/// The expected behaviour of an inbox: lists of messages and receives, which each call searches from the start.
 struct InboxModel {
   struct Letter {
     int from, tag;
@@ -307,8 +307,8 @@ struct InboxModel {
     std::uint64_t operation;
     bool is_cancelled = false;
   };
-  std::deque<Letter> letters;  ///< that no receive has got
-  std::deque<Wish> wishes;  ///< that are not over
+  std::deque<Letter> letters;  ///< Messages that no receive has got.
+  std::deque<Wish> wishes;  ///< Receives that are not over.
   std::map<std::uint64_t, std::string> received;
 
   auto arriving_from(int rank) {

@@ -9,10 +9,10 @@
 
 namespace shardproof::testing {
 
-/// As `run_threads`, on a fabric of messages: first between mailboxes, whose delays are drawn by the seed of the test
-/// program, and then over TCP. Returns the errors of the first one that has any.
+/// As `run_threads`, on two fabrics of messages: between mailboxes, whose delays are drawn by the seed of the test
+/// program, and then over TCP. Returns the errors of the first fabric that has any.
 std::vector<std::string> run_messages(int size, const Body& body, const Settings& settings = {});
-/// Between these mailboxes, which the test can ask afterwards.
+/// Only between these mailboxes. The test can ask them afterwards.
 std::vector<std::string> run_messages(int size, const Body& body, Mailboxes& mailboxes, const Settings& settings = {});
 std::vector<std::string> run_tcp(int size, const Body& body, const Settings& settings = {});
 

@@ -50,7 +50,7 @@ std::string given_up_by(const Side& side, Group& group, const Tensor& mine) {
 
 }  // namespace
 
-TEST_CASE("messages: it promises what the world of another host needs") {
+TEST_CASE("messages: the fabric promises what ranks on several hosts need") {
   const Body promises = [](Side& side) {
     const FabricCapabilities& can = side.world->capabilities();
     expect(can.rank_ordered && can.pre_checked && can.multi_host && !can.survives_abort, "capabilities");
@@ -186,7 +186,7 @@ TEST_CASE("messages: a dead rank releases its peers when the world is doomed, an
     const std::string text = thrown_by<control::Released>([&] {
       while (true) {
         side.world->all_reduce(iota(0, 100'000));
-        // A launcher sees the death.
+        // As a launcher does when it sees the death.
         if (side.rank == victim) side.control.doom({victim, control::AbortReason::died, "signal 9"});
       }
     });
@@ -240,7 +240,7 @@ TEST_CASE("messages: a rank that ends the case without a call that the others wa
   CHECK(run_messages(4, body) == all_well(4));
 }
 
-TEST_CASE("messages: late messages and late ranks are no deadlock") {
+TEST_CASE("messages: late messages and late ranks are not a deadlock") {
   const std::uint64_t seed = Catch::getSeed();
   INFO("replay with --rng-seed " << seed);
   const int size = GENERATE(2, 5);

@@ -48,7 +48,7 @@ inline std::vector<std::string> all_well(int size) { return std::vector<std::str
 
 void expect(bool holds, const std::string& what);
 void expect_contains(const std::string& text, const std::string& part);
-/// Looks again and again until it holds, for messages that are on their way. Throws after 20 s.
+/// Calls `holds` until it returns true, because messages may be on their way. Throws `what` after 20 s.
 void await(const std::function<bool()>& holds, const std::string& what);
 
 /// The memory that this process has from the system.

@@ -84,7 +84,7 @@ std::string unknown_gpus(const std::string& text, std::chrono::milliseconds time
   return "accepted";
 }
 
-/// The guard of a rank on this host, which finds these GPUs of the host. Each host has its own GPUs.
+/// A rank's guard on this host, and the GPUs of the host that it finds. No two hosts have the same GPU.
 GuardGpus guard(const std::string& host, const std::vector<int>& gpus, int nccl = 22809) {
   GuardGpus found{.host = host, .machine = host, .listing = supply(0, false, nccl).listing};
   for (const int gpu : gpus) {
@@ -254,7 +254,7 @@ TEST_CASE("ranks without a GPU, and ranks on hosts that do not fit together, are
         "--times cupti: no records for rank 1 on n1: no CUPTI");
 }
 
-TEST_CASE("a guard's list has what ranks get their GPUs by") {
+TEST_CASE("a guard's list has the facts by which ranks get their GPUs, and fits in a message") {
   protocol::GpuListing all = supply(3).listing;
   all.gpus[0].peers.emplace_back().uuid = all.gpus[1].uuid;
   const protocol::GpuListing kept = brief(all);

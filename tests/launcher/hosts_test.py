@@ -24,7 +24,7 @@ AFTER = "spread/after[W=4]"
 
 
 def hosts(per_host=2):
-    """A command that starts ranks on hosts in name only."""
+    """A command that starts ranks on hosts that differ in name only."""
     if FABRIC == "tcp":
         return foreign("--as", "srun", "--per-host", str(per_host))
     name = f"n$((OMPI_COMM_WORLD_RANK / {per_host}))"
@@ -86,7 +86,7 @@ class Hosts(unittest.TestCase):
 
 
 class OneHost(Hosts):
-    """Tests whose ranks exchange no messages: they are on one host, or refused."""
+    """Tests whose ranks exchange no messages: they are on one host, or the launcher refuses them."""
 
     def test_one_host_with_another_name_than_the_launcher_knows(self):
         run = self.run_on_hosts("spread/gathers", "--ranks", "2", launcher=foreign("--per-host", "2"))
@@ -244,7 +244,7 @@ class SeveralHosts(Hosts):
 
     def test_lost_connections(self):
         if FABRIC != "tcp":
-            self.skipTest("a library of MPI may end a rank that loses its connections")
+            self.skipTest("an MPI library may end a rank that loses its connections")
         run = self.run_on_hosts("spread/cuts_its_connections", AFTER, "--timeout", "2")
         self.assertEqual(run.verdicts(), {"spread/cuts_its_connections[W=4]": "error", AFTER: "passed"}, run.text())
         says = (

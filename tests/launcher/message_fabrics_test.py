@@ -39,7 +39,7 @@ def outcomes(run):
 
 
 class MessageFabric:
-    """The tests of each fabric. The commands start ranks; where a command is None, shardproof starts them."""
+    """The tests of each fabric. Each command starts ranks. If it is None, shardproof starts them."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()

@@ -13,7 +13,7 @@ namespace {
   while (true) ::pause();
 }
 
-/// Both directions of each TCP connection of this process.
+/// Shuts down both directions of each TCP connection of this process.
 void cut_connections() {
   for (int descriptor = 0; descriptor < 1024; ++descriptor) {
     sockaddr_storage peer{};
@@ -66,7 +66,7 @@ RANKED_TEST_CASE("spread/hangs", ranks(4)) {
   CHECK(true);
 }
 
-/// Ranks 0 and 3 wait for each other after that. The other ranks have no call that could report it first.
+/// After that, ranks 0 and 3 wait for each other. The other ranks make no call that could report it first.
 RANKED_TEST_CASE("spread/cuts_its_connections", ranks(4)) {
   const auto pair = rank.world().split(rank.index() % 3, 0, "pair");
   pair->barrier();

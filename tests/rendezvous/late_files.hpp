@@ -15,7 +15,7 @@
 
 namespace shardproof::testing {
 
-/// The server's files. It gives a name to one file only.
+/// The files of a server. A second file of the same name is refused.
 class FileServer {
  public:
   bool add(const std::string& name, std::string_view content) {
@@ -33,9 +33,9 @@ class FileServer {
   std::map<std::string, std::string> files_;
 };
 
-/// One host's view. A file that did not exist at a look stays absent until the host refreshes its view of the
-/// directory. A file of another host also stays absent for up to `most_looks` looks, and then shows a part of its
-/// content in up to `most_looks` looks, both drawn from `seed`. Each host has a view of its own.
+/// One host's own view of the files. A file that did not exist at a look stays absent until the host refreshes its view
+/// of the directory. A file of another host also stays absent for up to `most_looks` looks. Then up to `most_looks`
+/// looks show a part of its content. `seed` decides both numbers.
 class LateFiles final : public rendezvous::FileLayer {
  public:
   LateFiles(FileServer& server, int most_looks, std::uint64_t seed)

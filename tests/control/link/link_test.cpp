@@ -528,7 +528,7 @@ TEST_CASE("a flood leaves most descriptors to the process of the hub") {
 
 namespace {
 
-/// The side of a page on a connection to an acceptor, for tests that decide when it reads.
+/// The other side of a connection to an acceptor. A test decides when it reads.
 struct AcceptorPeer {
   explicit AcceptorPeer(const Acceptor& acceptor)
       : connection(connect_without_blocking(acceptor.addresses()), Side::page, a_secret) {}
@@ -611,7 +611,7 @@ TEST_CASE("an acceptor keeps a peer that has proved the secret, however long it 
   AcceptorPeer peer(acceptor);
   REQUIRE(loop.until([&] { return peer.is_proved_or_over(); }));
   REQUIRE(peer.connection.is_proved());
-  CHECK_FALSE(acceptor.drop_stranger());  // it is none
+  CHECK_FALSE(acceptor.drop_stranger());  // it is not a stranger
   CHECK_FALSE(acceptor.deadline());
   CHECK_FALSE(loop.until([&] { return peer.connection.exchange(), peer.connection.over().has_value(); }, 600ms));
   peer.connection.send(Note{"late"});
