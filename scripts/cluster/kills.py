@@ -53,7 +53,7 @@ class Kills:
         return {
             "killed rank": lambda: kill(ranks[1]),
             "killed guard": lambda: kill(guards[1]),
-            "link of a guard that is cut": lambda: cut_connections(guards[1]),
+            "cut connections of a guard": lambda: cut_connections(guards[1]),
             "killed node daemon of mpirun": lambda: kill(parent_of(guards[1])),
             "killed node daemon of srun": lambda: kill(parent_of(guards[1])),
             "killed mpirun": lambda: kill(command_of(launcher, ("mpirun", "orterun"))),
@@ -100,7 +100,7 @@ def kill_each(check, cluster, seed):
         kills.end("killed rank", fabric, r"rank 1( on n1)? died by signal 9 \(SIGKILL\) in bad/waits")
         kills.end("killed guard", fabric, by_end_of_guard)
         if fabric == "tcp":
-            kills.end("link of a guard that is cut", fabric, by_end_of_guard)
+            kills.end("cut connections of a guard", fabric, by_end_of_guard)
         kills.end(f"killed node daemon of {command}", fabric, by_signal)
         kills.end(f"killed {command}", fabric, by_signal)
         kills.end("killed launcher", fabric, "")

@@ -223,7 +223,7 @@ def guards():
         assert "gpus" not in report["machine"], report["machine"]
         _, code, output = on_tables(directory, "gpu/works", "--overwrite", program=blind)
         assert code == 3 and "asked with --list-gpus, ended with exit code 9" in output, output
-    with tempfile.TemporaryDirectory() as directory:  # the variables of the launcher win over those of the command
+    with tempfile.TemporaryDirectory() as directory:  # a variable of the launcher replaces the command's
         say = script(directory, "say", f'echo "$CUDA_MODULE_LOADING $NCCL_ALGO" >&2\nexec {worker} "$@"\n')
         own = "CUDA_MODULE_LOADING=LAZY NCCL_ALGO=Tree"
         report, code, output = on_tables(
@@ -374,7 +374,7 @@ def stuck_guards():
     command. The launcher also names a guard that is killed meanwhile."""
     start = foreign()
     with tempfile.TemporaryDirectory() as directory:
-        # The question of rank 1 has no answer.
+        # The worker of rank 1 does not answer.
         stuck = script(
             directory,
             "stuck",
@@ -390,7 +390,7 @@ def stuck_guards():
             r"the guard of rank 1 on \S+ has not listed its GPUs within 3 s \(--join-timeout\)", output
         ), output
         wait_for(lambda: is_gone(int(asked.read_text())))
-        # Its guard is the parent of the question, and the small launcher the guard's.
+        # The parent of the question is the guard, and the guard's parent is the small launcher.
         for end in ("launcher", "command", "guard"):
             asked.unlink()
             process = subprocess.Popen(
@@ -435,7 +435,8 @@ def command():
     with tempfile.TemporaryDirectory() as directory:
         apart = "sh -c 'SLURMD_NODENAME=n$PMI_RANK$OMPI_COMM_WORLD_RANK exec \"$@\"' sh"
         report, code, output = on_tables(directory, "gpu/works", "--launcher", f"{start} {apart}")
-        # The GPUs are assigned before the ranks meet. Two hosts that are one machine have no GPU twice.
+        # The GPUs are assigned before the ranks meet. If two hosts are one machine, no GPU is
+        # assigned twice.
         assert gpus_of(report) == [[[uuid(0)], [uuid(1)]]], output
         assert [host["name"] for host in report["worlds"][0]["hosts"]] == ["n0", "n1"], output
         assert code == 0 and report["summary"]["passed"] == 1, output
