@@ -241,6 +241,8 @@ class SeveralHosts(Hosts):
         self.assertEqual(ranks_with(run, "spread/hangs[W=4]", "hung"), [2], run.text())
         self.assertIn("State:", (run.folder / "worlds/0/evidence/rank-2.status").read_text())
         self.assertTrue((run.folder / "worlds/0/evidence/rank-2.stacks").exists())
+        # The other ranks are released, and end the case themselves.
+        self.assertNotIn("was stopped by its launcher", re.sub(r"\n *", " ", run.out))
 
     def test_lost_connections(self):
         if FABRIC != "tcp":
