@@ -21,7 +21,8 @@ def run_jobs(check, page):
     ran = 0
     for text in scripts(page):
         if "#SBATCH" in text:
-            name, command = "the page's script for Slurm", ("sbatch", "-W", "-o", "job.log", "job")
+            nodes = re.search(r"--nodes=(\d+)", text).group(1)
+            name, command = f"the page's script for Slurm, nodes: {nodes}", ("sbatch", "-W", "-o", "job.log", "job")
         elif "--hostfile" in text:
             name, command = "the page's script with a host file", ("bash", "job")
         else:
@@ -40,4 +41,4 @@ def run_jobs(check, page):
         said = ended.stdout + ended.stderr + (log.read_text(encoding="utf-8") if log.exists() else "")
         holds = ended.returncode == 0 and (folder / "after/report.json").exists()
         check.expect(name, holds, f"ended with {ended.returncode}:\n{said[-3000:]}")
-    check.expect("the page has both scripts", ran == 2)
+    check.expect("the page has the scripts", ran == 3)
