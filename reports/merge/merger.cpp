@@ -147,6 +147,8 @@ void Merger::open_world(const protocol::WorldPlan& plan, std::vector<protocol::C
   }
   a_rank_died_ = std::any_of(endings_.begin(), endings_.end(),
                              [](const auto& ending) { return ending && died_by_itself(*ending); });
+  a_rank_refused_ = std::any_of(endings_.begin(), endings_.end(),
+                                [](const auto& ending) { return ending && protocol::is_refusal(*ending); });
   interrupted_ = !a_rank_died_ && std::any_of(endings_.begin(), endings_.end(), [](const auto& ending) {
     return ending && ending->how == Ending::How::interrupted;
   });
@@ -376,7 +378,7 @@ void Merger::apply_ending(const RankStream& stream, int rank, StreamEnd end) {
       return;
     case Ending::How::interrupted: return;
     case Ending::How::stopped:
-      if (!a_rank_died_) defect(rank, describe(ending) + ", but no rank of its world died");
+      if (!a_rank_died_ && !a_rank_refused_) defect(rank, describe(ending) + ", but no rank of its world died");
       return;
     case Ending::How::exited:
       if (outcome == Outcome::missing) return defect(rank, "could not join or stay in its world: " + describe(ending));

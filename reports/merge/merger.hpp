@@ -141,6 +141,7 @@ class Merger {
   std::vector<std::optional<protocol::ClockPair>> clocks_;  ///< by host of the open world: its first rank's
   int next_rank_ = 0;
   bool a_rank_died_ = false;
+  bool a_rank_refused_ = false;  ///< a rank ended with the code for usage or for infrastructure, in no case
   bool interrupted_ = false;  ///< by the user, and no rank died by itself
   std::string cut_short_;
   bool is_cut_by_case_ = false;

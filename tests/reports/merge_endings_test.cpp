@@ -176,6 +176,13 @@ TEST_CASE("a rank that could not start or join is infrastructure, and nothing of
     world.ending(0) = {0, How::exited, 3, -1, ""};
   }
   SECTION("wrong arguments") { world.ending(1) = {1, How::exited, 2, -1, ""}; }
+  SECTION("refused, and its peer was stopped: only the refusal is a defect") {
+    world.ending(1) = {1, How::exited, 3, -1, ""};
+    world.ending(0) = {0, How::stopped, SIGTERM, -1, "rank 1 ended with exit code 3"};
+    CHECK(world.merged().worlds.at(0).defects ==
+          std::vector<std::string>{"rank 1 has an empty stream",
+                                   "rank 1 could not join or stay in its world: exited with code 3"});
+  }
   const auto report = world.merged();
   CHECK(verdicts(report) == Words{"not_run", "not_run", "not_run"});
   CHECK_FALSE(report.worlds.at(0).defects.empty());
