@@ -155,8 +155,9 @@ std::vector<CaseInfo> matching_cases(const Listing& listing, std::span<const std
     const std::string worker =
         named_worker.empty() ? std::string() : " --worker " + base::shell_word(named_worker.string());
     throw CommandError(
-        usage, fmt::format("no case matches the filter '{}'; {}suites are {} (`shardproof list{}` shows all cases)",
-                           filter, hint_for(listing, filter, worker), join(suites), worker));
+        usage, fmt::format("no case matches the filter '{}'; {}suites are {} (`shardproof list{}` shows all cases{})",
+                           filter, hint_for(listing, filter, worker), join(suites), worker,
+                           worker.empty() ? "; add --worker PROGRAM for cases of your own" : ""));
   }
   return protocol::select(cases, filters);
 }

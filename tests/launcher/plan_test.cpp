@@ -178,7 +178,8 @@ TEST_CASE("an error for a wrong selection lists what exists") {
   CHECK_THAT(refusal(with([](auto& o) { o.filters = {"ring/lfet[W=2]"}; })),
              ContainsSubstring("closest is 'ring/left[W=2]'"));
   CHECK_THAT(refusal(with([](auto& o) { o.filters = {"ring", "nothing/at/all"}; })),
-             ContainsSubstring("no case matches the filter 'nothing/at/all'; suites are ring, tree"));
+             ContainsSubstring("no case matches the filter 'nothing/at/all'; suites are ring, tree") &&
+                 ContainsSubstring("shows all cases; add --worker PROGRAM for cases of your own)"));
   CHECK_THAT(refusal(with([](auto& o) { o.filters = {"3"}; })), !ContainsSubstring("closest"));
   CHECK_THAT(refusal(with([](auto& o) { o.ranks = {3}; })),
              ContainsSubstring("no selected case runs on 3 ranks; there are cases for 1, 2, 4"));
