@@ -48,6 +48,8 @@ constexpr HelpText run_help{
         "    shardproof run overlap --ranks 2,4           one suite, on 2 and on 4 ranks\n"
         "    shardproof run 'overlap/*' '[reference]'     all cases that a glob or a tag selects\n"
         "    shardproof run --worker ./my_tests           the cases of your own program\n"
+        "    shardproof run --worker ./my_tests --launcher 'srun -n {ranks}' --fabric tcp\n"
+        "                                                 ranks that srun starts, on one host or several\n"
         "    shardproof run --out before --overwrite      again in a folder that holds an earlier run\n"
         "    shardproof run --rerun-failed before         the cases that failed or did not run there\n"
         "    shardproof run --worker ./my_tests --junit junit.xml\n"
@@ -170,7 +172,8 @@ class RunCommand final : public Subcommand {
                   "Run part I of N of the selected cases. I counts from 1.");
     options.value(case_group, "--rerun-failed", options_.rerun_failed, "REPORT",
                   "Run the selected cases that failed, or did not run, in this report. The seed, worker, subject, "
-                  "device, timeout, waivers and faults are those of the report, unless you give others.");
+                  "timeout, waivers and faults are those of the report, unless you give others. So are the device, "
+                  "the fabric and the launcher, unless you give a device or a fabric.");
     declare_worker(options, options_.worker, "the cases from");
     declare_fault(options, options_.plan.fault);
     options.value(course_group, "--seed", texts_.seed, "N",

@@ -3,9 +3,10 @@
 
     help_test.py LAUNCHER PROGRAM SCENARIO
 
-The examples call PROGRAM ./my_tests. It has cases, and a fault `noticed`. An example may find failures, but it must not
-be wrong usage.
+The examples call PROGRAM ./my_tests. It has cases, and a fault `noticed`. A small launcher takes the part of srun. An
+example may find failures, but it must not be wrong usage.
 """
+import os
 import pathlib
 import re
 import shlex
@@ -19,7 +20,10 @@ COMMANDS = "run list faults merge diff export statement doctor explain play expl
 
 def failure(launcher, folder, arguments):
     """The failure of a command as text, or an empty text if it works."""
-    result = subprocess.run([launcher, *arguments], cwd=folder, capture_output=True, text=True, timeout=300)
+    environment = dict(os.environ, PATH=f"{folder}:{os.environ['PATH']}")
+    result = subprocess.run(
+        [launcher, *arguments], cwd=folder, env=environment, capture_output=True, text=True, timeout=300
+    )
     if result.returncode in (0, 1):  # 1: it worked, and found a failure
         return ""
     return f"shardproof {shlex.join(arguments)}\n  ended with {result.returncode}:\n{result.stdout}{result.stderr}"
@@ -28,6 +32,9 @@ def failure(launcher, folder, arguments):
 def prepare(launcher, folder, program, scenario):
     (folder / "shardproof-out").mkdir(parents=True)  # for the link to the latest run
     (folder / "my_tests").symlink_to(program)
+    foreign = pathlib.Path(__file__).parent / "foreign_launcher.py"
+    (folder / "srun").write_text(f'#!/bin/sh\nexec {sys.executable} -B {foreign} --as srun "$@"\n')
+    (folder / "srun").chmod(0o755)
     for name in ("scenario.json", "a.json", "b.json"):
         shutil.copy(scenario, folder / name)
     runs = [("--worker", "./my_tests", "--fault", "noticed", "--out", out) for out in ("before", "after")]
