@@ -72,8 +72,8 @@ struct FlightRecord {
 /// `all_gather #17 of 276 f32 "layers.1" in group dp`
 std::string describe(const FlightEntry& call, const FlightRecord& record);
 
-/// A rank that waits, and the ranks that it waits for. A rank that was released from a call, or gave up there, counts as
-/// waiting in that call. Where all others have entered it, the rank waits for them at the end of the case.
+/// A rank that waits, and the ranks that it waits for. A rank that was released from a call, or gave up there, counts
+/// as waiting in that call. Where all others have entered it, the rank waits for them at the end of the case.
 struct PeerWait {
   int rank = 0;
   const FlightEntry* entry = nullptr;  ///< Points into the records.
