@@ -31,6 +31,9 @@ CASES = (
     "skip",
 )
 
+# A container may deny its users namespaces.
+HAS_NETWORKS = subprocess.run(["unshare", "--map-root-user", "--net", "true"], capture_output=True).returncode == 0
+
 
 def outcomes(run):
     return {
@@ -100,6 +103,14 @@ class FabricTcp(MessageFabric, unittest.TestCase):
         self.without_modules()
         run = Run(self.folder, foreign(), "good/stays[W=2]", *self.options)
         self.assertEqual(run.verdicts(), {"good/stays[W=2]": "passed"}, run.text())
+
+    @unittest.skipUnless(HAS_NETWORKS, "this user has no namespaces")
+    def test_a_host_without_a_network_interface(self):
+        command = ["unshare", "--map-root-user", "--net", launcher_option_test.LAUNCHER, "run", "good/meets[W=2]"]
+        command += ["--worker", launcher_option_test.PROGRAM, "--out", f"{self.folder}/alone", *self.options]
+        run = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(run.returncode, 3, run.stdout + run.stderr)
+        self.assertRegex(run.stderr, r"rank \d has no address for TCP connections: no network interface is up on \S+;")
 
 
 class FabricMpi(MessageFabric, unittest.TestCase):

@@ -12,6 +12,7 @@
 
 #include "harness/base/open_files.hpp"
 #include "harness/control/link/proof.hpp"
+#include "harness/protocol/environment.hpp"
 
 namespace shardproof::fabric::tcp {
 
@@ -57,6 +58,11 @@ TcpTransport::TcpTransport(rendezvous::FileStore store, int rank, int size)
   if (size == 1) return;
   const std::string secret = fresh_secret();
   acceptor_.emplace(Acceptor::Settings{.secret = secret, .most_strangers = control::link::usual_strangers(size)});
+  if (acceptor_->addresses().empty())
+    throw std::runtime_error(
+        fmt::format("rank {} has no address for TCP connections: no network interface is up on "
+                    "{}; where all ranks are there, `ip link set lo up` is enough",
+                    rank, protocol::host_name()));
   require_open_files(acceptor_->descriptor(), rank, size);
   ready_.add(acceptor_->descriptor(), key_of_acceptor);
   store_.put(key_of(rank), fmt::format("{}\n{}", secret, acceptor_->addresses()));
