@@ -456,6 +456,11 @@ class Guard {
 
 int guard_rank(const std::filesystem::path& world) {
   const protocol::WorldDirectory directory{world};
+  if (!base::is_there(directory.plan()))
+    throw CommandError(infrastructure,
+                       fmt::format("{} does not see {}: the run directory (--out) has to be at the same path on all "
+                                   "hosts, for example on NFS",
+                                   protocol::host_name(), directory.plan().string()));
   const auto plan = read_document<protocol::WorldPlan>(directory.plan());
   const auto order = read_document<GuardOrder>(directory.guard_order());
   const auto unreachable = [](const char* why, const char* question) {

@@ -368,6 +368,13 @@ class LauncherOption(unittest.TestCase):
             self.assertEqual(guard.returncode, 3, guard.stderr)
             self.assertIn(f"worlds/0/{name}: line 1, column 2: syntax error", guard.stderr)
 
+    def test_a_guard_on_a_host_that_does_not_have_the_run_directory(self):
+        hidden = f"{self.folder}/hidden"
+        moved = f"sh -c 'exec \"$0\" guard --join {hidden}' {LAUNCHER}"
+        run = self.run_under(f"{foreign('--kill-others')} {moved}", "good/stays[W=2]")
+        says = rf"\S+ does not see {hidden}/plan.json: the run directory \(--out\) has to be at the same path on all"
+        self.assert_refused(run, says)
+
     # -- Ends of guards, the command and the launcher ---------------------------------------------------------
 
     def waits(self, launcher, meanwhile):
