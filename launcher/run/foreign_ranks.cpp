@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <span>
+#include <stdexcept>
 #include <system_error>
 #include <utility>
 
@@ -48,6 +49,18 @@ GuardOrder order_for(const WorldLaunch& launch, const std::string& addresses) {
   }
   order.environment[protocol::environment::tracer] = std::to_string(::getpid());
   return order;
+}
+
+/// For a process whose rank is from these variables. A launcher may not replace those that this process passes on.
+std::string hint_for_own_variables(const std::string& variables) {
+  try {
+    const auto own = protocol::identity(foreign_variable);
+    if (own && own->variables == variables)
+      return fmt::format("; unset {} where you start shardproof, because it passes them on", variables);
+  } catch (const std::invalid_argument&) {
+    // Variables of another program.
+  }
+  return {};
 }
 
 }  // namespace
@@ -187,7 +200,7 @@ void ForeignRanks::handle(const GuardReport& report, std::uint64_t key) {
   switch (report.what) {
     case What::joined:
       if (report.rank < 0 || report.rank >= plan_.size) return;
-      if (at(report.rank).state != State::awaited) return refuse_second(report.rank, key);
+      if (at(report.rank).state != State::awaited) return refuse_second(report, key);
       at(report.rank) = {.state = State::joined, .link = key, .identity = report.host};
       links_.at(key).rank = report.rank;
       // The guards that have come look for GPUs while others still start.
@@ -224,9 +237,10 @@ void ForeignRanks::handle(const GuardReport& report, std::uint64_t key) {
   }
 }
 
-void ForeignRanks::refuse_second(int rank, std::uint64_t key) {
+void ForeignRanks::refuse_second(const GuardReport& report, std::uint64_t key) {
   links_.at(key).link.send(GuardRequest{.what = GuardRequest::What::leave});
-  const std::string text = fmt::format("the command started two processes as rank {}", rank);
+  const std::string text = fmt::format("the command started two processes as rank {} ({} on {}){}", report.rank,
+                                       report.text, report.host.name, hint_for_own_variables(report.text));
   if (!has_started_) give_up(text, alive(*this, plan_.size));
   else if (launch_.print) launch_.print(fmt::format("warning: {}; the second one was ended", text));
 }

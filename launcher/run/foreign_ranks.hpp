@@ -109,7 +109,7 @@ class ForeignRanks final : public Ranks {
   void accept_guards();
   void read_reports(std::uint64_t key);
   void handle(const GuardReport& report, std::uint64_t key);
-  void refuse_second(int rank, std::uint64_t key);
+  void refuse_second(const GuardReport& report, std::uint64_t key);
   bool is_spread() const { return !hosts_.empty(); }
   void take_gpus(int rank, const GuardReport& report);
   void start_if_complete();

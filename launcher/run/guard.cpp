@@ -76,12 +76,8 @@ constexpr std::chrono::seconds connecting_limit{10};
 struct Role {
   int rank = -1;
   std::string refusal;  ///< Empty: it has a rank.
+  std::string variables;  ///< where the rank is from
 };
-
-/// Ignores the variables of this project: a run in a rank of another run has them.
-const char* foreign_variable(const char* name) {
-  return name == std::string_view(protocol::environment::rank) ? nullptr : std::getenv(name);
-}
 
 Role find_role(int world_size, const std::string& host) {
   try {
@@ -102,7 +98,7 @@ Role find_role(int world_size, const std::string& host) {
       return {.refusal = fmt::format("torchrun has started rank {} again (TORCHELASTIC_RESTART_COUNT={}), and a world "
                                      "starts once; use torchrun --max-restarts 0",
                                      identity->rank, restarts)};
-    return {.rank = identity->rank, .refusal = {}};
+    return {.rank = identity->rank, .refusal = {}, .variables = identity->variables};
   } catch (const std::invalid_argument& error) {
     return {.refusal = fmt::format("on {}: {}", host, error.what())};
   }
@@ -163,7 +159,7 @@ class Guard {
     const Role role = find_role(plan_.size, host_.name);
     rank_ = role.rank;
     if (!role.refusal.empty()) return refuse(role.refusal);
-    report({.what = What::joined, .rank = rank_, .process = ::getpid(), .host = host_});
+    report({.what = What::joined, .rank = rank_, .process = ::getpid(), .text = role.variables, .host = host_});
     while (!may_start_ && !is_leaving_) handle_events();
     if (!may_start_) return refusal_.empty() ? all_passed : usage;
     try {
@@ -453,6 +449,10 @@ class Guard {
 };
 
 }  // namespace
+
+const char* foreign_variable(const char* name) {
+  return name == std::string_view(protocol::environment::rank) ? nullptr : std::getenv(name);
+}
 
 int guard_rank(const std::filesystem::path& world) {
   const protocol::WorldDirectory directory{world};

@@ -33,6 +33,10 @@ struct GuardOrder {
 void to_json(nlohmann::ordered_json& json, const GuardOrder& order);
 void from_json(const nlohmann::ordered_json& json, GuardOrder& order);
 
+/// A variable of this process, for protocol::identity. Ignores this project's own variable: a run in a rank of another
+/// run has it.
+const char* foreign_variable(const char* name);
+
 /// Runs the guard of the rank that this process's environment names, in the world of this directory. Returns the exit
 /// code of this process, which is 0 however the rank ends. Throws CommandError if it cannot reach the launcher of this
 /// world.

@@ -28,7 +28,7 @@ namespace shardproof::launcher {
 /// A guard sends it to the launcher.
 struct GuardReport {
   enum class What : std::uint8_t {
-    joined,     ///< It is the guard of `rank`, on `host`.
+    joined,     ///< It is the guard of `rank`, on `host`, by the variables `text`.
     refused,    ///< It starts no rank. `text` says why.
     gpus,       ///< Its rank may use `gpus`. Without `gpus`, `text` says why they cannot be listed.
     ready,      ///< The ranks of its host meet in the directory `text`.

@@ -252,7 +252,17 @@ class LauncherOption(unittest.TestCase):
 
     def test_a_command_that_starts_a_rank_twice(self):
         run = self.run_under(foreign("--twice"), "good/meets[W=3]")
-        self.assert_refused(run, r"the command started two processes as rank 0")
+        says = r"the command started two processes as rank 0 \(OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE on \S+\)\n"
+        self.assert_refused(run, says)
+
+    def test_variables_of_a_rank_that_the_run_passes_on(self):
+        own = {"RANK": "1", "WORLD_SIZE": "2"}
+        run = self.run_under(foreign(), "good/stays[W=2]", environment=own)
+        self.assert_refused(
+            run,
+            r"two processes as rank 1 \(RANK and WORLD_SIZE on \S+\); unset RANK and WORLD_SIZE where you start "
+            r"shardproof, because it passes them on\n",
+        )
 
     def test_a_command_that_gives_no_ranks(self):
         run = self.run_under(foreign("--as", "none"), "good/stays[W=2]")
