@@ -180,8 +180,10 @@ TEST_CASE("messages: a dead rank releases its peers when the world is doomed, an
   const int victim = GENERATE(0, 2);
   const int sends = GENERATE(0, 1, 4);
   Mailboxes mailboxes(3, Catch::getSeed());
+  std::atomic<int> begun{0};
   const Body dying = [&](Side& side) {
     side.world->barrier();
+    ++begun;
     if (side.rank == victim) mailboxes.drop(victim, sends);
     const std::string text = thrown_by<control::Released>([&] {
       while (true) {
@@ -195,6 +197,7 @@ TEST_CASE("messages: a dead rank releases its peers when the world is doomed, an
   const auto watch = [&](Side& side) {
     if (side.rank != victim) return dying(side);
     std::thread launcher([&] {
+      while (begun < 3 && !side.control.doomed()) std::this_thread::yield();
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
       side.control.doom({victim, control::AbortReason::died, "signal 9"});
     });
