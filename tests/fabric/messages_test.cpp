@@ -70,6 +70,39 @@ TEST_CASE("messages: a world without errors ends in order") {
   CHECK(mailboxes.unfinished_sends() == 0);
 }
 
+TEST_CASE("messages: the bytes of a message stay as they are until it is received") {
+  Mailboxes mailboxes(3, Catch::getSeed(), 32767, 0);
+  const Body body = [](Side& side) {
+    for (int round = 0; round < rounds(100); ++round) {
+      side.world->barrier();
+      const float sum = static_cast<float>(3 * round + 3);
+      expect(side.world->all_reduce(iota(static_cast<float>(side.rank + round), 1)) == iota(sum, 1), "the sum");
+    }
+  };
+  CHECK(run_messages(3, body, mailboxes) == all_well(3));
+  CHECK(mailboxes.unfinished_sends() == 0);
+}
+
+TEST_CASE("messages: each rank reports the same part of a text of a mismatch that is too long for a message") {
+  const Body differ = [](Side& side) {
+    const std::string name(3000, 'n');
+    const auto group = side.world->split(0, 0, name);
+    const std::string text = thrown_by<Mismatch>([&] { group->all_reduce(iota(0, 3 + side.rank)); });
+    expect(text == ("group " + name).substr(0, 1536), text);
+    expect(group->all_reduce(iota(1, 1)) == iota(3, 1), "the group is of no use any more");
+  };
+  CHECK(run_messages(3, differ) == all_well(3));
+}
+
+TEST_CASE("messages: a rank that has waited does not count as waiting any more") {
+  const Body body = [](Side& side) {
+    if (side.rank == 0) await([&] { return side.control.waiting_ranks() == 1; }, "rank 1 does not wait");
+    side.world->barrier();
+    await([&] { return side.control.waiting_ranks() == 0; }, "a rank is still counted");
+  };
+  CHECK(run_messages(2, body) == all_well(2));
+}
+
 TEST_CASE("messages: a group of one rank sends nothing") {
   Mailboxes mailboxes(1);
   CHECK(run_messages(1, [](Side& side) { side.world->all_reduce(iota(1, 10)); }, mailboxes) == all_well(1));
@@ -137,7 +170,9 @@ TEST_CASE("messages: a mismatch in one group soon releases the ranks that wait i
   const Body differ = [](Side& side) {
     const auto pair = side.world->split(side.rank < 2 ? 0 : -1, 0, "pair");
     if (!pair) {
+      const auto began = std::chrono::steady_clock::now();
       const std::string text = thrown_by<control::Released>([&] { side.world->barrier(); });
+      expect(std::chrono::steady_clock::now() - began < std::chrono::seconds(10), "released by the deadline");
       return expect_contains(text, "group pair");
     }
     const std::string text = thrown_by<Mismatch>([&] { pair->all_reduce(iota(0, 3 + side.rank)); });
@@ -433,9 +468,10 @@ TEST_CASE("messages: every group takes a tag, and a world that has used them all
   Mailboxes mailboxes(2, 0, 3);
   const Body many = [](Side& side) {
     side.world->split(0, 0, "a");
-    side.world->split(side.rank, 0, "b");
+    const auto alone = side.world->split(side.rank, 0, "b");
     const std::string text = thrown_by<std::runtime_error>([&] { side.world->split(0, 0, "c"); });
     expect_contains(text, "group world: split into c: mailboxes has only 3 tags");
+    expect(alone->split(0, 0, "d") != nullptr, "a group of one rank takes a tag");
     side.world->barrier();
   };
   CHECK(run_messages(2, many, mailboxes) == all_well(2));

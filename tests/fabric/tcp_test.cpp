@@ -47,6 +47,7 @@
 using namespace shardproof;
 using namespace shardproof::testing;
 using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::EndsWith;
 using Catch::Matchers::StartsWith;
 using control::link::Connection;
 using control::link::Note;
@@ -588,6 +589,20 @@ TEST_CASE("tcp: texts about missing connections name the rank, its addresses, an
   ranks.close(2);
   ranks.work_until([&] { return !ranks[1].trouble(2).empty(); }, "the end is not seen");
   CHECK(ranks[1].trouble(2) == "the TCP connection to rank 2 is over: its end of the connection is closed");
+}
+
+TEST_CASE("tcp: the error of a late call says what is wrong with the connection") {
+  const ScratchDirectory directory;
+  control::ControlPage control = control::ControlPage::anonymous(2);
+  const fabric::FabricContext context{
+      .control = &control, .epoch = [] { return 1; }, .timeout = std::chrono::milliseconds(20), .rank = 1};
+  const auto world =
+      fabric::MessageFabric("tcp", context,
+                            std::make_unique<TcpTransport>(rendezvous::FileStore(directory.path(), "nonce", 1), 1, 2))
+          .join();
+  const std::string text = thrown_by<control::DeadlineExceeded>([&] { world->barrier(); });
+  CHECK_THAT(text, EndsWith("; rank 0 has not published its addresses for TCP"));
+  control.doom({0, control::AbortReason::deadline, text});  // or the farewell waits for rank 0
 }
 
 TEST_CASE("tcp: ranks find each other on a file system that shows files late, and parts of them") {

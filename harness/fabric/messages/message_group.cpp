@@ -242,7 +242,7 @@ void MessageGroup::wait_for_messages(const Request& request, std::string_view si
     } catch (const control::Released& released) {
       // The first rank of this group may have found the mismatch. Then its verdict is on the way.
       const bool may_come = released.abort().reason == control::AbortReason::disagreed;
-      if (!may_come || !messages_come_by(std::min(give_up, time + verdict_limit))) throw;
+      if (!may_come || !messages_come_by(time + verdict_limit)) throw;
       return;
     }
     if (time > give_up) throw control::DeadlineExceeded(late(request, time - now, sign));
