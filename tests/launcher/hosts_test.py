@@ -4,6 +4,7 @@ names that Slurm would give: the launcher counts them as two hosts.
 
     hosts_test.py LAUNCHER PROGRAM tcp|MPIRUN [TEST...]      the built command and the program of the cases; messages
                                                              are over TCP, or of the Open MPI of this mpirun"""
+import contextlib
 import json
 import os
 import pathlib
@@ -322,9 +323,12 @@ class SeveralHosts(Hosts):
         gdb.wait(60)
 
     def kill_host(self, first):
-        for rank in (first, first + 1):
-            os.kill(self.guards[rank], signal.SIGKILL)
-            os.kill(self.ranks[rank], signal.SIGKILL)
+        """Stops the processes of a host before it kills the first of them, so that no process acts meanwhile."""
+        processes = [table[rank] for table in (self.guards, self.ranks) for rank in (first, first + 1)]
+        for number in (signal.SIGSTOP, signal.SIGKILL):
+            for process in processes:
+                with contextlib.suppress(ProcessLookupError):  # The kernel kills a rank together with its guard.
+                    os.kill(process, number)
 
     def test_a_killed_host(self):
         for first in (2, 0):
