@@ -130,15 +130,23 @@ std::vector<Ranks::Ended> ForeignRanks::collect(const std::vector<std::uint64_t>
 
   const Deadline now = Clock::now();
   std::vector<Ended> lost, by_themselves, asked;
+  bool is_undecided = false;  // what was lost with a guard
   for (int rank = 0; rank < plan_.size; ++rank) {
-    if (at(rank).state != State::joined) continue;
-    if (const auto end = page_.rank_end(rank)) {
-      (end->asked_by == RankEnd::AskedBy::none ? by_themselves : asked).push_back(ended(*end));
-    } else if (auto found = find_lost(rank, now)) {
+    if (at(rank).state != State::joined || page_.rank_end(rank)) continue;
+    if (auto found = find_lost(rank, now)) {
       lost.push_back(*std::move(found));
-    } else {
-      continue;
+      end_rank(rank);
+    } else if (has_lost_guard(rank)) {
+      is_undecided = true;
     }
+  }
+  for (int rank = 0; rank < plan_.size; ++rank) {
+    const auto end = at(rank).state == State::joined ? page_.rank_end(rank) : std::nullopt;
+    if (!end) continue;
+    const bool was_asked = end->asked_by != RankEnd::AskedBy::none;
+    // The command may have ended this rank because of that guard, which is the cause.
+    if (was_asked && is_undecided) continue;
+    (was_asked ? asked : by_themselves).push_back(ended(*end));
     end_rank(rank);
   }
   std::ranges::stable_partition(by_themselves, [](const Ended& one) { return one.end.signalled; });

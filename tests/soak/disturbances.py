@@ -3,9 +3,10 @@ import os
 import pathlib
 import signal
 import subprocess
+import sys
 import time
 
-from run import REPEAT, Broken, Run, check_results, verdicts
+from run import FOREIGN, REPEAT, Broken, Run, check_results, verdicts
 
 ENDS_OF_RANKS = {"SIGKILL": signal.SIGKILL, "SIGSEGV": signal.SIGSEGV, "SIGSTOP": signal.SIGSTOP, "exit": None}
 
@@ -80,6 +81,37 @@ def rank_ends(draw, programs, folder, is_long):
     if code == 4 and of_verdicts["not_run"] and bad and "before its first" not in explained[0]:
         raise Broken(f"the run did not go on: {dict(of_verdicts)}")
     return f"rank ended by {way}, {'in a case' if bad else 'before its first case or after its last'}", found, run
+
+
+def launched_process_ends(draw, programs, folder, is_long):
+    """A command starts the ranks, on two hosts in name. A rank, a guard or the command ends at a random moment. At most
+    one case is lost. The report names the rank or the command."""
+    role, way = draw.choice(["rank", "guard", "command"]), draw.choice(["SIGKILL", "SIGSEGV", "SIGTERM"])
+    victim, delay = 0 if role == "command" else draw.randrange(3), draw.uniform(0, 0.6)
+    command = f"{sys.executable} {FOREIGN} -n {{ranks}} --as srun --per-host 2 --kill-others"
+    options = ["--timeout", "60", "--join-timeout", "20s", "--host-silence", "10s", "--fabric", "tcp"]
+    run = Run(programs, folder, [3], [*options, "--launcher", command])
+    at, is_hit = time.monotonic() + delay, False
+    while run.process.poll() is None and not is_hit:
+        process = run.launched().get((role, victim)) if time.monotonic() >= at else None
+        is_hit = process is not None and send(process, getattr(signal, way))
+        time.sleep(0.0005)
+    code = run.end()
+    if code == 0:
+        return None, require_all_passed(run, code), run
+    report = run.report()
+    found = check_results(run, report)
+    of_verdicts = verdicts(report)
+    if code not in (3, 4) or set(of_verdicts) - {"passed", "crashed", "not_run"} or of_verdicts["crashed"] > 1:
+        raise Broken(f"exit code {code} with {dict(of_verdicts)}")
+    explained = [world["explanation"] for world in report["worlds"] if "explanation" in world]
+    # A command passes SIGTERM on, to its guards.
+    words = f"rank {victim} " if role != "command" else "guard" if way == "SIGTERM" else "command of --launcher"
+    if code == 4 and not any(words in sentence for sentence in explained):
+        raise Broken(f"{way} to {role} {victim}, but the report says {explained}")
+    if code == 4 and of_verdicts["not_run"] and "before its first" not in explained[0]:
+        raise Broken(f"the run did not go on: {dict(of_verdicts)}")
+    return f"{role} ended by {way}, where a command starts the ranks", found, run
 
 
 def rank_pauses(draw, programs, folder, is_long):
@@ -196,6 +228,6 @@ def shared_memory_fills_up(draw, programs, folder, is_long):
 
 
 MOUNTING = [disk_fills_up, shared_memory_fills_up]
-DISTURBANCES = [rank_ends] * 8 + [
+DISTURBANCES = [rank_ends] * 8 + [launched_process_ends] * 2 + [
     rank_pauses, original_ends, launcher_pauses, launcher_ends, launcher_is_killed
 ] + MOUNTING

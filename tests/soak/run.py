@@ -8,6 +8,7 @@ import subprocess
 
 REPEAT = 300
 MARK = "SHARDPROOF_SOAK"  # in the environment of all processes of a run
+FOREIGN = pathlib.Path(__file__).resolve().parents[1] / "launcher/foreign_launcher.py"
 
 
 class Broken(Exception):
@@ -65,6 +66,20 @@ class Run:
             for variable in read(f"/proc/{int(child)}/environ").split(b"\0"):
                 if variable.startswith(b"SHARDPROOF_RANK="):
                     found[int(variable.split(b"=")[1])] = int(child)
+        return found
+
+    def launched(self):
+        """The processes that a command has started for ranks, by role and rank: `("guard", 1)`. The command, too."""
+        found = {}
+        for process in self.processes():
+            words = read(f"/proc/{process}/cmdline").split(b"\0")
+            variables = dict(word.partition(b"=")[::2] for word in read(f"/proc/{process}/environ").split(b"\0"))
+            if b"SHARDPROOF_RANK" in variables:
+                found["rank", int(variables[b"SHARDPROOF_RANK"])] = process
+            elif b"--join" in words and b"SLURM_PROCID" in variables:
+                found["guard", int(variables[b"SLURM_PROCID"])] = process
+            elif FOREIGN.name.encode() in b" ".join(words[:2]):
+                found["command", 0] = process
         return found
 
     def original(self):
