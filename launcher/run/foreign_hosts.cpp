@@ -165,7 +165,10 @@ std::optional<Ranks::Ended> ForeignRanks::find_lost(int rank, Deadline now) {
   };
   if (!is_spread()) {
     if (!lost_guard) return std::nullopt;
-    return command_.end() ? killed_by_command() : killed("because its guard ended");
+    if (command_.end()) return killed_by_command();
+    Ended end = killed("because its guard ended");
+    end.was_asked = was_released(rank);  // mpirun ends all guards once one is lost
+    return end;
   }
   const Host& host = hosts_[at(rank).host];
   if (host.lost && at(rank).reported_end) {
@@ -180,14 +183,18 @@ std::optional<Ranks::Ended> ForeignRanks::find_lost(int rank, Deadline now) {
   if (is_silent || is_lost_with_host(rank)) {
     Ended end = killed(fmt::format("because host {} with {} was lost{}", host.name, base::rank_list(host.lost->ranks),
                                    is_silent ? ": " + host.lost->why : ""));
-    // The doom of its world may have released the rank from its case before. Its death is none of the next case.
-    const auto doom = page_.doomed();
-    end.was_asked = doom && doom->culprit != rank && page_.progress(rank).position < 0;
+    end.was_asked = was_released(rank);
     return end;
   }
   Ended end = killed(fmt::format("because its guard on {} ended", host.name));
   end.was_asked = at(rank).follows;
   return end;
+}
+
+/// Whether the doom of its world has released the rank from its case, or may have: its death is none of the next case.
+bool ForeignRanks::was_released(int rank) const {
+  const auto doom = page_.doomed();
+  return doom && doom->culprit != rank && page_.progress(rank).position < 0;
 }
 
 /// Whether the end of the command explains the end of the rank's guard. mpirun ends with a code once a guard is lost.

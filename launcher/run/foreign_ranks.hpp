@@ -125,6 +125,7 @@ class ForeignRanks final : public Ranks {
   bool has_guards(const Host& host, int except = -1) const;
   bool is_lost_with_host(int rank) const;
   bool is_lost_by_command(int rank) const;
+  bool was_released(int rank) const;
   void take_progress_from_stream(int rank);
   std::optional<Ended> find_lost(int rank, control::Deadline now);
   Ended ended(const protocol::RankEnd& end) const;

@@ -417,6 +417,20 @@ class LauncherOption(unittest.TestCase):
                 run = self.waits(launcher, lambda _: os.kill(self.guards[1], signal.SIGKILL))
                 self.assert_crashed(run, r"rank 1 died by signal 9 \(SIGKILL, because its guard ended\) in bad/waits")
 
+    def test_a_guard_that_is_killed_after_its_rank_was_released(self):
+        """mpirun of MPICH kills all guards when one is lost. A rank that was released before did not die in a case."""
+
+        def kill(_):
+            os.kill(self.guards[0], signal.SIGSTOP)  # it does not see that its rank leaves
+            os.kill(self.guards[1], signal.SIGKILL)
+            stream = next(pathlib.Path(self.folder).glob("*/run/worlds/0/ranks/rank-0.jsonl"))
+            wait_for(lambda: '"released"' in stream.read_text())
+            os.kill(self.guards[0], signal.SIGKILL)
+
+        run = self.waits(foreign(), kill)
+        self.assert_crashed(run, r"rank 1 died by signal 9 \(SIGKILL, because its guard ended\) in bad/waits")
+        self.assertNotRegex(run.out, r"EVIDENCE|rank 0 (died|was killed)")
+
     def test_a_guard_that_is_asked_to_end(self):
         for launcher in launchers():
             with self.subTest(launcher):
