@@ -22,6 +22,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr std::size_t longest_eager = 4096;
+
 struct Message {
   Clock::time_point arrives;
   std::vector<std::byte> copy;              // of a short message
@@ -55,7 +57,7 @@ struct Mailboxes::Shared {
   std::mt19937_64 random;
   std::map<int, int> sends_left;  ///< of ranks that are gone, or will be
   int size = 0, finished = 0, greatest_tag = 0;
-  std::size_t longest_short = 0, sent = 0, longest = 0;
+  std::size_t sent = 0, longest = 0;
 
   bool is_gone(int rank) const {
     const auto found = sends_left.find(rank);
@@ -95,7 +97,7 @@ class Mailboxes::Mailbox final : public fabric::messages::Transport {
   Operation send(std::span<const std::byte> bytes, int to, int tag) override {
     const std::lock_guard lock(shared_.mutex);
     Message message{.arrives = shared_.arrival(), .copy = {}, .original = {}};
-    if (bytes.size() > shared_.longest_short) {
+    if (bytes.size() > longest_eager) {
       message.original = bytes;
     } else {
       message.copy.assign(bytes.begin(), bytes.end());
@@ -176,9 +178,7 @@ class Mailboxes::Mailbox final : public fabric::messages::Transport {
   std::map<std::uint64_t, std::pair<Way, std::shared_ptr<bool>>> begun_;
 };
 
-Mailboxes::Mailboxes(int size, std::uint64_t seed, int greatest_tag, std::size_t longest_short)
-    : shared_(std::make_unique<Shared>()) {
-  shared_->longest_short = longest_short;
+Mailboxes::Mailboxes(int size, std::uint64_t seed, int greatest_tag) : shared_(std::make_unique<Shared>()) {
   shared_->greatest_tag = greatest_tag;
   shared_->size = size;
   shared_->random.seed(seed);

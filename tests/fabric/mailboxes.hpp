@@ -1,6 +1,6 @@
 // A transport of messages between threads of one process. It delays messages by random times, so messages of different
 // senders or tags arrive in any order. As in MPI libraries, the send of a long message is over only when it is
-// received, and its bytes are read only then.
+// received.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace shardproof::testing {
 
 class Mailboxes {
  public:
-  explicit Mailboxes(int size, std::uint64_t seed = 0, int greatest_tag = 32767, std::size_t longest_short = 4096);
+  explicit Mailboxes(int size, std::uint64_t seed = 0, int greatest_tag = 32767);
   ~Mailboxes();
   Mailboxes(const Mailboxes&) = delete;
   Mailboxes& operator=(const Mailboxes&) = delete;

@@ -70,19 +70,6 @@ TEST_CASE("messages: a world without errors ends in order") {
   CHECK(mailboxes.unfinished_sends() == 0);
 }
 
-TEST_CASE("messages: the bytes of a message stay as they are until it is received") {
-  Mailboxes mailboxes(3, Catch::getSeed(), 32767, 0);
-  const Body body = [](Side& side) {
-    for (int round = 0; round < rounds(100); ++round) {
-      side.world->barrier();
-      const float sum = static_cast<float>(3 * round + 3);
-      expect(side.world->all_reduce(iota(static_cast<float>(side.rank + round), 1)) == iota(sum, 1), "the sum");
-    }
-  };
-  CHECK(run_messages(3, body, mailboxes) == all_well(3));
-  CHECK(mailboxes.unfinished_sends() == 0);
-}
-
 TEST_CASE("messages: each rank reports the same part of a text of a mismatch that is too long for a message") {
   const Body differ = [](Side& side) {
     const std::string name(3000, 'n');
@@ -463,6 +450,16 @@ TEST_CASE("messages: a test that throws leaves each operation that is not over, 
   messenger.give_up("its receive has too little room");
   CHECK(messenger.advance());
   CHECK_FALSE(messenger.has_operations());
+}
+
+TEST_CASE("messages: ranks that have had different numbers of groups make one together") {
+  const Body body = [](Side& side) {
+    const auto pair = side.world->split(side.rank / 2, 0, "pair");
+    if (side.rank < 2) pair->split(0, 0, "another");
+    const auto all = side.world->split(0, 0, "all");
+    expect(all->all_reduce(iota(1, 1)) == iota(4, 1), "the sum");
+  };
+  CHECK(run_messages(4, body) == all_well(4));
 }
 
 TEST_CASE("messages: every group takes a tag, and a world that has used them all says so") {
