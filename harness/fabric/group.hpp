@@ -72,6 +72,9 @@ class Group {
   virtual const FabricCapabilities& capabilities() const = 0;
   virtual std::string_view name() const = 0;
   int size() const { return static_cast<int>(members().size()); }
+  /// After a call that ended early: why this process can reach another rank of the world in no call. Empty: it can, or
+  /// the fabric does not know.
+  virtual std::string why_out_of_reach() const { return {}; }
 
   /// Throws Mismatch, Released or DeadlineExceeded. Throws std::invalid_argument for sizes that do not fit the kind. A
   /// group of one rank moves bytes locally and issues nothing.

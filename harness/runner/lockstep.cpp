@@ -120,6 +120,10 @@ class Observer final : public BodyListener {
                 .world_calls = notes.calls.world_calls,
                 .defect = world_.service().defect(),
                 .left_call = notes.calls.left_call};
+    // A rank that was not reached by a deadline is out of reach of the next case, too.
+    const auto aborted = world_.aborted();
+    if (end.defect.empty() && aborted && aborted->reason == AbortReason::deadline)
+      end.defect = notes.calls.out_of_reach;
     // Take them in any case, so that the next case does not get them.
     const world::CaseLeftovers left = world_.service().take_leftovers();
     const auto went_well = [&] { return error_.empty() && failures_ == 0; };

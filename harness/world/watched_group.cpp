@@ -17,6 +17,7 @@ class WatchedGroup final : public Group {
   std::span<const int> members() const override { return inner_->members(); }
   const FabricCapabilities& capabilities() const override { return inner_->capabilities(); }
   std::string_view name() const override { return inner_->name(); }
+  std::string why_out_of_reach() const override { return inner_->why_out_of_reach(); }
 
   Receipt run(const Call& call) override {
     Receipt receipt;
@@ -46,15 +47,22 @@ class WatchedGroup final : public Group {
     } catch (const Mismatch&) {
       throw;  // all ranks end such a call alike, before bytes move
     } catch (const control::Released&) {
-      watch_.released = watch_.left_call = true;
+      watch_.released = true;
+      leave_call();
       throw;
     } catch (const control::Deadlock&) {
-      watch_.released = watch_.left_call = true;
+      watch_.released = true;
+      leave_call();
       throw;
     } catch (...) {
-      watch_.left_call = true;
+      leave_call();
       throw;
     }
+  }
+
+  void leave_call() {
+    watch_.left_call = true;
+    watch_.out_of_reach = inner_->why_out_of_reach();
   }
 
   std::shared_ptr<Group> inner_;

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "harness/fabric/group.hpp"
 
@@ -16,6 +17,7 @@ struct GroupWatch {
   bool released = false;
   /// A call ended early. If the fabric sends messages, some of the call's messages may be left.
   bool left_call = false;
+  std::string out_of_reach;  ///< `Group::why_out_of_reach` after that call
 };
 
 /// `watch` must outlive the group and every group that is split from it.

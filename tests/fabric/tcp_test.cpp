@@ -582,13 +582,27 @@ TEST_CASE("tcp: texts about missing connections name the rank, its addresses, an
       text += fmt::format("{}{}: Connection refused", i == 0 ? "" : "; ", to_string(addresses[i]));
     return text + " (hosts of ranks have to accept TCP from each other: docs/clusters.md)";
   };
+  CHECK_FALSE(ranks[1].is_out_of_reach(0));
   ranks.work_until([&] { return ranks[1].trouble(0) == refused(); }, "not refused by each address");
+  CHECK(ranks[1].is_out_of_reach(0));
 
   CHECK(ranks[1].trouble(2).empty());
   CHECK(ranks[2].trouble(1).empty());
   ranks.close(2);
   ranks.work_until([&] { return !ranks[1].trouble(2).empty(); }, "the end is not seen");
   CHECK(ranks[1].trouble(2) == "the TCP connection to rank 2 is over: its end of the connection is closed");
+}
+
+TEST_CASE("tcp: a rank whose process does not answer is not out of reach") {
+  TcpRanks ranks(2);
+  ranks.open(0);
+  ranks.open(1);
+  await(
+      [&] {
+        ranks[1].probe();
+        return ranks[1].trouble(0).starts_with("rank 1 cannot connect to rank 0") && !ranks[1].is_out_of_reach(0);
+      },
+      "rank 0 is out of reach");
 }
 
 TEST_CASE("tcp: the error of a late call says what is wrong with the connection") {
@@ -601,7 +615,7 @@ TEST_CASE("tcp: the error of a late call says what is wrong with the connection"
                             std::make_unique<TcpTransport>(rendezvous::FileStore(directory.path(), "nonce", 1), 1, 2))
           .join();
   const std::string text = thrown_by<control::DeadlineExceeded>([&] { world->barrier(); });
-  CHECK_THAT(text, EndsWith("; rank 0 has not published its addresses for TCP"));
+  CHECK_THAT(text, EndsWith("; rank 0 has not published its addresses for TCP, or this host does not see them yet"));
   control.doom({0, control::AbortReason::deadline, text});  // or the farewell waits for rank 0
 }
 

@@ -256,6 +256,16 @@ class SeveralHosts(Hosts):
         )
         self.assertRegex(re.sub(r"\n *", " ", run.out), says)
 
+    def test_a_port_that_no_rank_can_connect_to(self):
+        """Each world of these hosts would wait for the same port until its deadline."""
+        if FABRIC != "tcp":
+            self.skipTest("an MPI library connects its ranks itself")
+        closes = "spread/closes_its_port[W=4]"
+        run = self.run_on_hosts("spread/closes_its_port", AFTER, "--timeout", "2", "--max-hangs", "0")
+        self.assertEqual(run.verdicts(), {closes: "error", AFTER: "not_run"}, run.text())
+        says = r"ended early: rank [123] cannot go on: rank [123] cannot connect to rank 0 .*: Connection refused"
+        self.assertRegex(re.sub(r"\n *", " ", run.out), says)
+
     # -- Ends of ranks, guards, hosts, the command and the launcher ----------------------------------------------------
 
     def waits(self, meanwhile, *arguments):

@@ -1,5 +1,5 @@
-// Cases for ranks on several hosts: they meet, wait until a test kills something, die, hang, lose their connections, or
-// wait for each other.
+// Cases for ranks on several hosts: they meet, wait until a test kills something, die, hang, lose their connections,
+// close their port, or wait for each other.
 #include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -72,6 +72,18 @@ RANKED_TEST_CASE("spread/cuts_its_connections", ranks(4)) {
   pair->barrier();
   if (rank.index() == 3) cut_connections();
   pair->barrier();
+  CHECK(true);
+}
+
+/// No rank can connect to rank 0: as if a firewall protected its host.
+RANKED_TEST_CASE("spread/closes_its_port", ranks(4)) {
+  for (int descriptor = 0; rank.index() == 0 && descriptor < 1024; ++descriptor) {
+    int listens = 0;
+    socklen_t length = sizeof listens;
+    if (::getsockopt(descriptor, SOL_SOCKET, SO_ACCEPTCONN, &listens, &length) == 0 && listens != 0)
+      ::shutdown(descriptor, SHUT_RDWR);
+  }
+  rank.world().barrier();
   CHECK(true);
 }
 

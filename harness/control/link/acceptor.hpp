@@ -30,8 +30,8 @@ class Acceptor {
     std::string secret;
     /// The most connections that have proved nothing.
     std::size_t most_strangers = usual_strangers(0);
-    /// The time for a peer's proof. A slower peer is disconnected. After the proof, no limit holds: a peer that has been
-    /// welcomed does not search any more, so without its connection the two sides would never meet.
+    /// The time for a peer's proof. A slower peer is disconnected. After the proof, no limit holds: a peer that has
+    /// been welcomed does not search any more, so without its connection the two sides would never meet.
     std::chrono::nanoseconds proof_limit = std::chrono::seconds(10);
   };
 

@@ -67,6 +67,15 @@ Deadline HubSearch::deadline() const {
   return earliest;
 }
 
+bool HubSearch::has_reached() const {
+  return std::ranges::any_of(attempts_, [](const Attempt& attempt) {
+    sockaddr_storage other{};
+    socklen_t length = sizeof other;
+    return attempt.connection &&
+           ::getpeername(attempt.connection->descriptor(), reinterpret_cast<sockaddr*>(&other), &length) == 0;
+  });
+}
+
 std::string HubSearch::answers() const {
   std::string text;
   for (const Attempt& attempt : attempts_) {

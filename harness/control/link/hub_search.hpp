@@ -28,6 +28,8 @@ class HubSearch {
   Deadline deadline() const;
   /// The time is over.
   bool has_failed(Deadline now) const { return now >= until_; }
+  /// True if an address accepts connections. Its process may still give no proof, for example while it is stopped.
+  bool has_reached() const;
   /// The answer of each address: `10.0.0.1:4000: Connection refused; [fd00::1]:4000: no answer`.
   std::string answers() const;
 

@@ -276,6 +276,14 @@ std::string MessageGroup::late(const Request& request, std::chrono::nanoseconds 
   return text;
 }
 
+std::string MessageGroup::why_out_of_reach() const {
+  const messages::Transport& transport = messenger().transport();
+  for (int rank = 0; rank < context().control->world_size(); ++rank) {
+    if (transport.is_out_of_reach(rank)) return transport.trouble(rank);
+  }
+  return {};
+}
+
 // -- Splitting --------------------------------------------------------------------------------------------------------
 
 std::shared_ptr<Group> MessageGroup::split(int color, int key, std::string_view name) {

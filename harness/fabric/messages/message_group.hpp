@@ -35,6 +35,7 @@ class MessageGroup final : public CheckedGroup {
                std::vector<int> members, int number);
 
   const FabricCapabilities& capabilities() const override;
+  std::string why_out_of_reach() const override;
   std::shared_ptr<Group> split(int color, int key, std::string_view name) override;
 
  private:

@@ -46,6 +46,7 @@ class TcpTransport final : public messages::Transport {
   void cancel(messages::Operation& receive) override { inbox_.cancel(receive.value); }
   std::optional<messages::Arrival> probe() override;
   bool is_lost(int rank) const override { return !peer(rank).lost.empty(); }
+  bool is_out_of_reach(int rank) const override { return peer(rank).search && !peer(rank).search->has_reached(); }
   std::string trouble(int rank) const override;
 
   // No function reads or writes after the end, and the destructor closes the connections.
