@@ -184,11 +184,16 @@ void require_found(std::span<const GuardGpus> ranks, const GpuTerms& terms) {
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     const protocol::GpuListing& listing = ranks[rank].listing;
     if (listing.gpus.empty())
-      throw CommandError(infrastructure, fmt::format("--device cuda: no GPUs for {}: {}", place_text(rank, ranks[rank]),
-                                                     listing.why_none));
+      throw CommandError(
+          infrastructure,
+          fmt::format(
+              "--device cuda: no GPUs for {}: {}; look at nvidia-smi there, and at the GPUs that the command of "
+              "--launcher shows to the rank (CUDA_VISIBLE_DEVICES)",
+              place_text(rank, ranks[rank]), listing.why_none));
     if (terms.needs_records && !listing.why_no_records.empty())
-      throw CommandError(infrastructure, fmt::format("--times {}: no records for {}: {}", protocol::cupti_times,
-                                                     place_text(rank, ranks[rank]), listing.why_no_records));
+      throw CommandError(infrastructure,
+                         fmt::format("--times {}: no records for {}: {}; use --times events", protocol::cupti_times,
+                                     place_text(rank, ranks[rank]), listing.why_no_records));
   }
 }
 

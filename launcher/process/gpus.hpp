@@ -66,11 +66,12 @@ class GpuPool {
 /// The GPUs that the guard of a rank has found.
 struct GuardGpus {
   std::string host;  ///< its name, for messages
-  std::string machine;  ///< Guards on one machine may find the same GPU, also in containers, which count as hosts.
+  /// The id of the machine. Two containers on one machine are two hosts, and their guards may find the same GPU.
+  std::string machine;
   protocol::GpuListing listing;
 };
 
-/// The part of a listing that `assign_gpus` needs. A guard sends it in one message, which has a limit.
+/// The part of a listing that `assign_gpus` needs. A guard sends it in one message, whose size is limited.
 protocol::GpuListing brief(protocol::GpuListing listing);
 
 /// The GPUs of a world's ranks.
@@ -95,7 +96,7 @@ using Environment = std::map<std::string, std::string>;
 /// variables. They keep their values, with two exceptions:
 ///   - the variable that selects a rank's visible GPU,
 ///   - NCCL_HOSTID, if ranks share a GPU and this NCCL does not support that itself.
-/// Ranks on several hosts need a network, also where some of them share a GPU.
+/// If `on_one_host` is false, NCCL chooses its network interface, also where ranks share a GPU.
 std::vector<Environment> gpu_environment(const std::vector<std::string>& uuids, int nccl, const std::string& world,
                                          std::span<const std::string> environment, bool on_one_host = true);
 

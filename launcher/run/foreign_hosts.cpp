@@ -211,7 +211,8 @@ void ForeignRanks::take_progress_from_stream(int rank) {
   bool is_in_case = begun > 0 && !stream.cases.back().ended;
   if (begun < progress.cases_ended + (is_in_case ? 1 : 0)) return;  // the stream of this rank is damaged
   // The end of a guard's connection is seen before the kernel kills its rank. If that end has released the rank, the
-  // rank dies in that case. With the guard that leads a host, the host's connection ends: then no rank is the culprit.
+  // rank dies in that case. If that guard leads its host, the whole host loses its connection. Then no rank is the
+  // culprit.
   if (begun > 0 && !is_in_case) {
     const protocol::event::CaseEnded& last = *stream.cases.back().ended;
     const Host& host = hosts_[at(rank).host];

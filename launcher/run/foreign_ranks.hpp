@@ -7,7 +7,7 @@
 // all ranks are unstarted, for a reason that the user can repair.
 //
 // For ranks on GPUs, each guard lists the GPUs that it finds, and this object gives one of them to its rank. The
-// launcher's own host may have none. Each guard looks for itself, because Slurm may show other GPUs to each task.
+// launcher's own host may have none. Each guard looks for itself, because Slurm may show each task others.
 //
 // If all guards are on this host, their ranks use the launcher's control page. Otherwise the world is *spread*: one
 // guard of each host makes a page there, and connects it to the hub in this object. The launcher's own page is
@@ -141,7 +141,7 @@ class ForeignRanks final : public Ranks {
   std::vector<int> awaited() const;
   /// The ranks whose guards have joined and not listed their GPUs.
   std::vector<int> without_gpus() const;
-  /// Names the guards, their lists of GPUs, or the pages of hosts, that the start of the ranks waits for.
+  /// Names what the start of the ranks waits for: guards, their lists of GPUs, or pages of hosts.
   std::string what_has_not_come() const;
   /// `the guard of rank 1 on n1 has`, `the guards of rank 0 on n0, rank 1 on n1 have`
   std::string guards_text(const std::vector<int>& ranks) const;

@@ -189,7 +189,8 @@ class Guard {
     return usage;
   }
 
-  /// With the environment that the rank will have. The NCCL tap is not in it, because it would record this question.
+  /// Asks the worker for its GPUs, in the environment of the rank. The NCCL tap is left out, because it would record
+  /// this question.
   void list_gpus() {
     try {
       Worker worker = find_worker(order_.worker);
@@ -430,7 +431,7 @@ class Guard {
   GuardLink link_;
   base::FileDescriptor parent_;  ///< the process that started the guard; empty: it has ended, or is out of sight
   Poller poller_;
-  std::optional<GpuQuestion> question_;  ///< empty: the guard does not look for GPUs
+  std::optional<GpuQuestion> question_;  ///< Empty: the worker is not being asked for its GPUs.
   std::optional<HostLead> lead_;  ///< empty: this is not the lead guard of its host
   std::filesystem::path rendezvous_;  ///< of the ranks of this host
   std::optional<control::ControlPage> page_;  ///< empty: the rank was not started

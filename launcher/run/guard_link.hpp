@@ -30,7 +30,7 @@ struct GuardReport {
   enum class What : std::uint8_t {
     joined,     ///< It is the guard of `rank`, on `host`, by the variables `text`.
     refused,    ///< It starts no rank. `text` says why.
-    gpus,       ///< Its rank may use `gpus`. Without `gpus`, `text` says why they cannot be listed.
+    gpus,       ///< Its rank may use `gpus`. If they cannot be listed, `gpus` is empty, and `text` says why.
     ready,      ///< The ranks of its host meet in the directory `text`.
     started,    ///< The rank is `process`.
     ended,      ///< The rank has ended: `end`.
@@ -57,12 +57,12 @@ void from_json(const nlohmann::ordered_json& json, GuardReport& report);
 struct GuardRequest {
   enum class What : std::uint8_t {
     list_gpus,  ///< Report the GPUs that your rank may use.
-    /// Make the directory and the page of your host for `ranks`. Connect the page to the hub. If `text` is not empty,
-    /// it is why durations of this world mean nothing.
+    /// Make the directory and the page of your host for `ranks`. Connect the page to the hub. `text`: why durations
+    /// of this world mean nothing. Empty: they are valid.
     lead,
     /// All guards of the world have joined: start the rank. It meets the ranks of its host, `ranks`, in `rendezvous`.
-    /// `ranks` is empty if all ranks are on the launcher's host. `variables` are for the rank's environment, and win
-    /// over all others.
+    /// `ranks` is empty if all ranks are on the launcher's host. `variables` replace variables of the rank's
+    /// environment.
     start,
     signal,  ///< Send this signal to the rank.
     release,  ///< The host has lost the hub: let its ranks leave, because of `text`.

@@ -238,7 +238,10 @@ TEST_CASE("ranks without a GPU, and ranks on hosts that do not fit together, are
   const GuardGpus n0 = guard("n0", {0});
   GuardGpus other = guard("n1", {});
   other.listing.why_none = "the driver shows none";
-  CHECK(refused({n0, other}) == "--device cuda: no GPUs for rank 1 on n1: the driver shows none");
+  CHECK(
+      refused({n0, other}) ==
+      "--device cuda: no GPUs for rank 1 on n1: the driver shows none; look at nvidia-smi there, and at the GPUs that "
+      "the command of --launcher shows to the rank (CUDA_VISIBLE_DEVICES)");
   CHECK(refused({n0, guard("n0", {1}), guard("n1", {0}, 22703)}) ==
         "rank 0 on n0 has NCCL 2.28.9, and rank 2 on n1 has NCCL 2.27.3: all hosts have to load the same version, for "
         "example by LD_LIBRARY_PATH");
@@ -251,7 +254,7 @@ TEST_CASE("ranks without a GPU, and ranks on hosts that do not fit together, are
   other.listing.why_no_records = "no CUPTI";
   CHECK(assigned({n0, other}).size() == 2);
   CHECK(refused({n0, other}, {.choice = {}, .needs_records = true}) ==
-        "--times cupti: no records for rank 1 on n1: no CUPTI");
+        "--times cupti: no records for rank 1 on n1: no CUPTI; use --times events");
 }
 
 TEST_CASE("a guard's list has the facts by which ranks get their GPUs, and fits in a message") {
