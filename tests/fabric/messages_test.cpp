@@ -302,7 +302,7 @@ TEST_CASE("messages: the deadline names the missing rank and its last call") {
     side.next_case();
     expect_contains(thrown_by<std::runtime_error>([&] { side.world->barrier(); }), "The earlier call ended with: ");
   };
-  CHECK(run_messages(3, late, {.timeout = std::chrono::milliseconds(30)}) == all_well(3));
+  CHECK(run_messages(3, late, {.timeout = std::chrono::milliseconds(200)}) == all_well(3));
 }
 
 TEST_CASE("messages: the deadline names the rank whose bytes are missing") {

@@ -809,7 +809,7 @@ TEST_CASE("tcp: a rank closes its port once all ranks are connected") {
 TEST_CASE("tcp: a world of 64 ranks connects all of them") {
   // Each search tries all addresses of a rank at once, and all ranks are in this process.
   if (OpenFiles::most() < 16'000) SKIP("this process may not have the descriptors of 64 ranks");
-  const OpenFiles all(OpenFiles::most());
+  const OpenFiles raised(OpenFiles::most());
   const Body body = [](Side& side) {
     side.world->barrier();
     expect(side.world->all_reduce(iota(1, 1)) == iota(static_cast<float>(side.size), 1), "the sum");
