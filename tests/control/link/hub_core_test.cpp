@@ -123,6 +123,7 @@ class SimulatedWorld {
   struct Rank {
     std::size_t page = 0;
     Doing doing = Doing::not_started;
+    Doing before_death = Doing::not_started;
     int of_case = 0;  ///< 1 to cases_; also the epoch
     bool in_body = false;
     std::vector<std::size_t> calls;  ///< groups of the calls that it will still make in this case
@@ -357,8 +358,9 @@ class SimulatedWorld {
 
   void kill(int rank) {
     Rank& dead = at(rank);
-    if (dead.doing == Doing::not_started || dead.doing == Doing::has_left || dead.ended) return;
-    dead.doing = Doing::is_dead;
+    if (dead.doing == Doing::not_started || dead.doing == Doing::has_left || dead.doing == Doing::is_dead || dead.ended)
+      return;
+    dead.before_death = std::exchange(dead.doing, Doing::is_dead);
     ++dead.steps;
     after(delay(20), [this, rank] {
       to_hub(at(rank).page, DoomRaised{{rank, AbortReason::died, fmt::format("rank {} died", rank)}});
@@ -541,15 +543,15 @@ class SimulatedWorld {
 
   // -- What the simulation knows --------------------------------------------------------------------------------------
 
-  /// No rank of the world can continue.
+  /// No rank of the world can continue. A rank may die after it has answered a probe: it counts as it was before.
   bool is_deadlocked() {
     bool in_call = false;
     for (int rank = 0; rank < size_; ++rank) {
-      Rank& self = at(rank);
-      if (self.doing == Doing::calls) {
+      const Doing doing = at(rank).doing == Doing::is_dead ? at(rank).before_death : at(rank).doing;
+      if (doing == Doing::calls) {
         if (is_complete(rank) || is_aborted(rank)) return false;
         in_call = true;
-      } else if (self.doing != Doing::agrees) {
+      } else if (doing != Doing::agrees) {
         return false;
       }
     }
