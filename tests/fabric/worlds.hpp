@@ -53,6 +53,8 @@ void await(const std::function<bool()>& holds, const std::string& what);
 
 /// The memory that this process has from the system.
 std::size_t resident_bytes();
+/// A sanitizer finds uses of freed memory, so the system does not get that memory back.
+bool keeps_freed_memory();
 
 /// The text of the exception that `f` must throw. Throws if `f` throws another exception or none.
 template <class Exception, class F>
