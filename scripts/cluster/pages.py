@@ -35,7 +35,7 @@ def run_jobs(check, page):
         environment["PATH"] = f"{folder / 'bin'}:{environment['PATH']}"
         (folder / "job").write_text(text, encoding="utf-8")
         ended = subprocess.run(
-            command, cwd=folder, env=environment, capture_output=True, text=True, timeout=240, check=False
+            command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600, check=False
         )
         log = folder / "job.log"
         said = ended.stdout + ended.stderr + (log.read_text(encoding="utf-8") if log.exists() else "")
