@@ -72,8 +72,8 @@ class Group {
   virtual const FabricCapabilities& capabilities() const = 0;
   virtual std::string_view name() const = 0;
   int size() const { return static_cast<int>(members().size()); }
-  /// After a call that ended early: why this process can reach another rank of the world in no call. Empty: it can, or
-  /// the fabric does not know.
+  /// After a call that ended early: why no call of this process can reach some rank of the world. Empty: calls can
+  /// reach all ranks, or the fabric does not know.
   virtual std::string why_out_of_reach() const { return {}; }
 
   /// Throws Mismatch, Released or DeadlineExceeded. Throws std::invalid_argument for sizes that do not fit the kind. A

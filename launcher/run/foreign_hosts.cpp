@@ -143,7 +143,7 @@ std::optional<std::filesystem::path> ForeignRanks::store() const {
   return is_spread() ? std::optional(directory_.store()) : std::nullopt;
 }
 
-/// Only the hub releases ranks on several hosts. The page of this host proposes that to it.
+/// Only the hub releases ranks on several hosts. The page of this host has proposed it, and the hub may not know yet.
 void ForeignRanks::release() {
   if (!page_link_ || !has_started_) return;
   exchange_until(*hub_, *page_link_, [this] { return page_.doomed().has_value(); }, Clock::now() + release_limit);

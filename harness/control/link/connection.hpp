@@ -1,6 +1,7 @@
 // Connection is one TCP connection between two processes of a world. Both prove first that they know the secret. Then
-// the connection carries messages. Ranks of the fabric `tcp` send one, and go on without (`release`). It never blocks:
-// its owner polls the descriptor, and calls `exchange` when the descriptor is ready or after `send`.
+// the connection carries messages. A rank of the fabric `tcp` sends one message, and then uses the socket itself
+// (`release`). A connection never blocks: its owner polls the descriptor, and calls `exchange` when the descriptor is
+// ready or after `send`.
 #pragma once
 
 #include <chrono>

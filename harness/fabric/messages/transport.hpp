@@ -50,7 +50,7 @@ class Transport {
 
   /// True if no open operation with this rank will ever end.
   virtual bool is_lost(int) const { return false; }
-  /// True if this process has found no way to this rank. Each call with it ends at its deadline.
+  /// True if this process has found no way to this rank. Each call with that rank ends at its deadline.
   virtual bool is_out_of_reach(int) const { return false; }
   /// Why messages from this rank or to it do not arrive, for error texts. Empty: the transport knows no reason.
   virtual std::string trouble(int) const { return {}; }

@@ -31,8 +31,8 @@ namespace shardproof::fabric::tcp {
 class TcpTransport final : public messages::Transport {
  public:
   /// Publishes this rank's addresses in the store. All ranks of the world make a transport, with the same prefix of
-  /// keys in `store`. Throws std::system_error, std::runtime_error if the limit of open files is too low, and what
-  /// FileStore::put throws.
+  /// keys in `store`. Throws std::system_error and what FileStore::put throws. Throws
+  /// std::runtime_error if the limit of open files is too low, or if no network interface is up.
   TcpTransport(rendezvous::FileStore store, int rank, int size);
 
   std::string_view name() const override { return "TCP"; }
@@ -101,7 +101,7 @@ class TcpTransport final : public messages::Transport {
   control::link::ReadySet ready_;
   std::vector<Peer> peers_;
   std::optional<control::link::Acceptor> acceptor_;  ///< until all ranks are connected
-  int unconnected_;  ///< ranks
+  int unconnected_;  ///< ranks without a connection
   control::Deadline next_look_{};  ///< into the store
   Inbox inbox_;
   std::unordered_set<std::uint64_t> sending_;
